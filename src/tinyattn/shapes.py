@@ -42,7 +42,7 @@ def typed(function: Callable) -> Callable:
         >>> scores(torch.ones(3, 4), torch.ones(3, 5))
         Traceback (most recent call last):
         tinyattn.shapes.ShapeError: scores: k is float32[3, 5], but must be [*batch, key, d_head] with d_head = 4, as q is float32[3, 4]
-    """  # noqa: E501 (an error's message is one line)
+    """  # noqa: E501 (a message is one line)
     if isinstance(function, type):
         function.__init__ = typed(function.__init__)  # type: ignore[misc]
         return function
@@ -55,6 +55,10 @@ def typed(function: Callable) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
+        if not __debug__:  # under python -O beartype steps aside; a wrong shape must not pass
+            fault = _misfit(signature.bind(*args, **kwargs).arguments, signature)
+            if fault:
+                raise ShapeError(f"{name}: {fault}")
         if not _alike([value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]):
             arguments = signature.bind(*args, **kwargs).arguments
             raise ShapeError(f"{name}: {_misfit(arguments, signature) or _unlike(arguments)}")
