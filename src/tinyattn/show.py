@@ -73,7 +73,7 @@ def show(
     heads = [
         visible(label) for label in labels("show", "columns", columns, grid.shape[1], "columns")
     ]
-    cells = [[_word(entry, digits) for entry in row] for row in grid.tolist()]
+    cells = [[number(entry, digits) for entry in row] for row in grid.tolist()]
 
     stub = max(map(width, names), default=0)
     lines = [" " * stub, *(name + " " * (stub - width(name)) for name in names)]
@@ -120,7 +120,7 @@ def labels(function: str, name: str, given: Sequence[str] | None, count: int, of
     if len(given) != count:
         raise ValueError(
             f"{function}: {name} has {len(given)} labels for {count} {of}: give one for each "
-            f"(is the start token in one of them and not in the other?)"
+            f"(does one of the two lack the start token?)"
         )
     return list(given)
 
@@ -195,15 +195,20 @@ def _drawn(letter: str, inside: bool) -> str:
     return f"⟨U+{code:04X}⟩" if hidden or blank or nothing else letter
 
 
-def _word(entry: float | bool | complex, digits: int) -> str:
-    """Spell one entry: yes, 3, 0.25 or −inf, and never a minus zero."""
+def number(entry: float | bool | complex, digits: int = 2) -> str:
+    """Spell one entry: ``yes``, ``3``, ``0.25`` or ``-inf``, and never a minus zero.
+
+    Examples:
+        >>> number(-0.001), number(True), number(7)
+        ('0.00', 'yes', '7')
+    """
     if isinstance(entry, bool):
         return "yes" if entry else "no"
     if isinstance(entry, int):
         return str(entry)
     if isinstance(entry, complex):
-        imaginary = _word(entry.imag, digits)
+        imaginary = number(entry.imag, digits)
         sign = "" if imaginary.startswith("-") else "+"
-        return f"{_word(entry.real, digits)}{sign}{imaginary}j"
+        return f"{number(entry.real, digits)}{sign}{imaginary}j"
     text = f"{entry:.{digits}f}"
     return text.removeprefix("-") if not text.strip("-0.") else text
