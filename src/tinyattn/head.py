@@ -70,7 +70,7 @@ class Attended:
     scores: Float[Tensor, "*batch query key"]
     pattern: Float[Tensor, "*batch query key"]
     z: Float[Tensor, "*batch query d_value"]
-    out: Float[Tensor, "*batch query d_model"]
+    out: Float[Tensor, "*batch pos d_model"]
 
     def __repr__(self) -> str:
         return f"Attended({', '.join(f'{name}={describe(t)}' for name, t in vars(self).items())})"
