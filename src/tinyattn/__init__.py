@@ -12,7 +12,7 @@ from tinyattn.attention import (
     scores,
     write,
 )
-from tinyattn.head import Attended, Head, attend, merge_heads, split_heads
+from tinyattn.head import Attended, Head, Heads, attend, merge_heads, split_heads
 from tinyattn.shapes import ShapeError
 from tinyattn.stream import Stream
 
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Attended",
     "Head",
+    "Heads",
     "ShapeError",
     "Stream",
     "attend",

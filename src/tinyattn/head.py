@@ -1,7 +1,8 @@
-"""One head: its weights, and everything that happens when it looks at the stream."""
+"""Heads: their weights, and everything that happens when they look at the stream."""
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -56,12 +57,94 @@ class Head:
         return f"Head(d_model={self.d_model}, d_head={self.d_head}, d_value={self.d_value})"
 
 
+@typed
+@dataclass(frozen=True, eq=False, repr=False)
+class Heads:
+    """The heads of one layer, side by side along an axis of their own.
+
+    Each head has queries and an output weight of its own. Keys and values may be shared by groups
+    of neighbouring heads: query head ``h`` reads key and value head ``h // group``. As many as
+    there are heads is multi-head attention, fewer is grouped-query, one is multi-query attention.
+
+    ``heads[i]`` is one :class:`Head`; negative numbers count from the end.
+
+    Raises:
+        ShapeError: If two weights do not fit each other.
+        ValueError: If the heads cannot be divided evenly among the keys and values.
+
+    Examples:
+        >>> import torch
+        >>> W = torch.ones(4, 8, 2)
+        >>> Heads(W_Q=W, W_K=W[:2], W_V=W[:2], W_O=W.mT)
+        Heads(n_heads=4, n_kv_heads=2, d_model=8, d_head=2, d_value=2)
+
+    Source: Vaswani et al. (2017), section 3.2.2; Ainslie et al. (2023), section 2.2.
+    """
+
+    W_Q: Float[Tensor, "head d_model d_head"]
+    W_K: Float[Tensor, "kv_head d_model d_head"]
+    W_V: Float[Tensor, "kv_head d_model d_value"]
+    W_O: Float[Tensor, "head d_value d_model"]
+    b_Q: Float[Tensor, "head d_head"] | None = None
+    b_K: Float[Tensor, "kv_head d_head"] | None = None
+    b_V: Float[Tensor, "kv_head d_value"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_kv_heads == 0 or self.n_heads % self.n_kv_heads:
+            raise ValueError(
+                f"Heads: {self.n_heads} query heads cannot be divided among {self.n_kv_heads} key "
+                f"and value heads: choose a number that divides {self.n_heads}"
+            )
+
+    @property
+    def n_heads(self) -> int:
+        """Number of query heads, which is the number of writes."""
+        return self.W_Q.shape[0]
+
+    @property
+    def n_kv_heads(self) -> int:
+        """Number of key and value heads."""
+        return self.W_K.shape[0]
+
+    @property
+    def group(self) -> int:
+        """How many query heads share one key and value head."""
+        return self.n_heads // self.n_kv_heads
+
+    def __len__(self) -> int:
+        return self.n_heads
+
+    def __getitem__(self, head: int) -> Head:
+        """One head by its number, with the keys and values of its group.
+
+        Raises:
+            IndexError: If there is no head of that number.
+        """
+        if not -self.n_heads <= head < self.n_heads:
+            raise IndexError(f"Heads: no head {head} among n_heads = {self.n_heads}")
+        head %= self.n_heads
+        shared = head // self.group
+        biases = ((self.b_Q, head), (self.b_K, shared), (self.b_V, shared))
+        b_Q, b_K, b_V = (None if b is None else b[number] for b, number in biases)
+        return Head(
+            self.W_Q[head], self.W_K[shared], self.W_V[shared], self.W_O[head], b_Q, b_K, b_V
+        )
+
+    def __repr__(self) -> str:
+        d_model, d_head, d_value = *self.W_Q.shape[1:], self.W_V.shape[-1]
+        return (
+            f"Heads(n_heads={self.n_heads}, n_kv_heads={self.n_kv_heads}, "
+            f"d_model={d_model}, d_head={d_head}, d_value={d_value})"
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Attended:
-    """What one head did, step by step: every intermediate under its own name.
+    """What a head did, step by step: every intermediate under its own name.
 
     ``scores`` are what the softmax saw: scaled, and −∞ where the mask forbids. ``out`` is the
-    head's write, to be added to the stream.
+    head's write, to be added to the stream. Of a layer's :class:`Heads`, every step has an axis
+    ``head`` before its last two, and the layer's write is ``out.sum(dim=-3)``.
     """
 
     q: Float[Tensor, "*batch query d_head"]
@@ -79,16 +162,22 @@ class Attended:
 @typed
 def attend(
     x: Float[Tensor, "*batch pos d_model"],
-    head: Head,
+    head: Head | Heads,
     mask: Bool[Tensor, "*mask query key"] | None = None,
+    *,
+    source: Float[Tensor, "*batch source d_model"] | None = None,
+    past: Attended | None = None,
 ) -> Attended:
-    """Let a head look at the stream, and keep every step.
+    """Let a head, or all heads of a layer, look at the stream, and keep every step.
 
     Args:
-        x: The stream before the head.
-        head: Its weights.
+        x: The stream before the head, a row for each position that reads.
+        head: The weights.
         mask: True = may look, as :func:`tinyattn.mask_scores` takes it. ``causal_mask(pos)``
             hides the future; None hides nothing.
+        source: The stream that is read, if it is another one than ``x`` (cross-attention).
+        past: What the same head did at earlier positions. Its keys and values are read as well,
+            and come first: this is the cache. Queries are not kept, since nobody asks again.
 
     Raises:
         ShapeError: If the stream and the head differ in ``d_model``, dtype or device.
@@ -104,15 +193,29 @@ def attend(
 
     Source: Vaswani et al. (2017), section 3.2.
     """
-    q = project(x, head.W_Q, head.b_Q)
-    k = project(x, head.W_K, head.b_K)
-    v = project(x, head.W_V, head.b_V)
+    read = x if source is None else source
+    q = _read(x, head.W_Q, head.b_Q)
+    k = _read(read, head.W_K, head.b_K)
+    v = _read(read, head.W_V, head.b_V)
+    if isinstance(head, Heads):
+        k, v = (t.repeat_interleave(head.group, dim=-3) for t in (k, v))
+    if past is not None:
+        k, v = torch.cat([past.k, k], dim=-2), torch.cat([past.v, v], dim=-2)
     S = scores(q, k)
     if mask is not None:
         S = mask_scores(S, mask)
     A = pattern(S)
     z = mix(A, v)
-    return Attended(q=q, k=k, v=v, scores=S, pattern=A, z=z, out=write(z, head.W_O))
+    out = write(z, head.W_O) if isinstance(head, Head) else z @ head.W_O
+    return Attended(q=q, k=k, v=v, scores=S, pattern=A, z=z, out=out)
+
+
+def _read(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
+    """Project with one weight, or with a weight for each head in one product."""
+    if W.ndim == 2:
+        return project(x, W, b)
+    side_by_side = W.transpose(0, 1).flatten(1)
+    return split_heads(project(x, side_by_side, None if b is None else b.flatten()), W.shape[0])
 
 
 @typed
