@@ -1,0 +1,1 @@
+"""The checker: every example run, every output, number and picture held against the code."""

@@ -1,0 +1,47 @@
+"""``python -m checker [files]`` rewrites what the code gives; ``--check`` lists what is wrong."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from checker.check import check
+from checker.document import parse
+from checker.mutate import code_survivors, orphans
+from checker.project import Project
+from checker.redraw import redraw
+from checker.run import run
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(prog="checker", description=__doc__)
+    reader.add_argument("files", nargs="*", type=Path, help="all documents if none is named")
+    reader.add_argument("--check", action="store_true", help="change nothing, list all faults")
+    reader.add_argument(
+        "--mutate", action="store_true", help="list the digits in code that nothing depends on"
+    )
+    asked = reader.parse_args()
+    paths = [path.resolve() for path in asked.files] or Project.at().documents()
+    if asked.mutate:
+        lines = [line for path in paths for line in code_survivors(path, Project.at())]
+        print("\n".join(lines) or "every digit matters")
+        return bool(lines)
+    if not asked.check:
+        for change in redraw(paths, Project.at()):
+            print(change)
+    project = Project.at()
+    count = 0
+    for path in paths:
+        page = parse(path.read_text("utf-8"), path, project)
+        for fault in check(page, run(page)):
+            if not fault.message.startswith("not run:"):
+                print(f"{page.name}:{fault.line}: {fault.message}", file=sys.stderr)
+            count += 1
+    if not asked.files:
+        for message in orphans(project):
+            print(message, file=sys.stderr)
+            count += 1
+    return min(count, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

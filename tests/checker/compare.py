@@ -1,0 +1,180 @@
+"""Does a literal say what a value is? To half a unit in the last digit written."""
+
+import math
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, Literal
+
+from checker.grammar import DIGITS, SIGNED, WORDS
+
+Verdict = Literal["same", "tie", "differs"]
+RELATIVE, ABSOLUTE = 1e-6, 1e-6  # what two processors may disagree by
+
+
+def plain(value: Any) -> Any:
+    """A value as Python's own numbers, strings and lists, so that it can be kept."""
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(element) for element in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(element) for element in value)
+    return str(value)
+
+
+def agree(written: str, value: float) -> Verdict:
+    """Compare a written number with a computed one.
+
+    Half a unit of the last digit is rounding. A value that lies on a tie, give or take float
+    noise, might be written either way: that is its own verdict.
+    """
+    digits = written.replace("−", "-").replace(",", "")
+    number = Decimal(digits)
+    if not math.isfinite(value) or (number == 0 and digits.startswith("-")):
+        return "differs"
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if isinstance(value, int) and exponent == 0:
+        return "same" if number == value else "differs"
+    unit = 10.0**exponent
+    noise = min(RELATIVE * abs(value) + ABSOLUTE, unit / 4)
+    apart = abs(float(number - Decimal(value)))
+    if apart <= unit / 2 - noise:
+        return "same"
+    return "tie" if apart <= unit / 2 + noise else "differs"
+
+
+def compare(literal: str, value: Any, in_percent: bool = False) -> Verdict:
+    """Compare a literal as it stands on the page with a plain value."""
+    return _compare(_read(literal), value, in_percent)
+
+
+def _compare(said: Any, value: Any, in_percent: bool) -> Verdict:
+    if isinstance(said, _Flat):
+        value = list(_flat(value))
+        said = list(said)
+    if isinstance(said, str):
+        if isinstance(value, list) and len(flat := list(_flat(value))) == 1:
+            value = flat[0]
+        return _leaf(said, value, in_percent)
+    if not isinstance(value, list) or len(said) != len(value):
+        return "differs"
+    verdicts = {_compare(one, other, in_percent) for one, other in zip(said, value, strict=True)}
+    return "differs" if "differs" in verdicts else "tie" if "tie" in verdicts else "same"
+
+
+def _leaf(said: str, value: Any, in_percent: bool) -> Verdict:
+    forms = list(_unmarked(said))
+    if isinstance(value, list):
+        return "differs"
+    if isinstance(value, str | bool | None) or not math.isfinite(value):
+        return "same" if str(value) in forms else "differs"
+    bare = forms[-1]
+    if bare.lower() in WORDS:
+        return "same" if WORDS.index(bare.lower()) == value else "differs"
+    percent = re.fullmatch(rf"({SIGNED})\s?\\?%", bare)
+    if percent:
+        return agree(percent[1], value if in_percent else 100 * value)
+    return agree(bare, value) if re.fullmatch(SIGNED, bare) else "differs"
+
+
+class _Flat(list[str]):
+    """The numbers of a formula, in order."""
+
+
+def _unmarked(text: str) -> Iterator[str]:
+    """The text, then without its bold, its code marks, its quotes, one layer at a time."""
+    yield text
+    layer = re.fullmatch(
+        r"\*\*(.+)\*\*|\*(.+)\*|``(.+)``|`(.+)`|\$\$(.+)\$\$|\$(.+)\$|“(.+)”|\"(.+)\"|'(.+)'",
+        text,
+        re.S,
+    )
+    if layer:
+        yield from _unmarked(next(inner for inner in layer.groups() if inner is not None))
+
+
+def _read(literal: str) -> Any:
+    """A literal as a string, a nested list of strings, or the numbers of a formula."""
+    forms = list(_unmarked(literal))
+    bare = forms[-1].strip()
+    bare = re.sub(r"^torch\.Size\((.*)\)$", r"\1", bare, flags=re.S)
+    times = r"\s*(?:×|\\times|\\cdot)\s*"
+    if re.fullmatch(rf"{SIGNED}(?:{times}(?:{DIGITS}))+", bare):
+        return re.split(times, bare)
+    if re.fullmatch(rf"{SIGNED}(?:, {SIGNED})*,? and {SIGNED}", " ".join(bare.split())):
+        return re.findall(SIGNED, bare)
+    if bare[:1] + bare[-1:] in ("()", "[]"):
+        return [_read(part) for part in _split(bare[1:-1])]
+    formula = any(form.startswith("$") for form in forms)
+    if formula and not re.fullmatch(rf"{SIGNED}\s?\\?%?", bare):
+        return _Flat(re.findall(rf"(?<![\w}})])[-−](?:{DIGITS})|{DIGITS}", bare))
+    return literal
+
+
+def _split(inside: str) -> list[str]:
+    parts, depth = [""], 0
+    for character in inside:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for element in value:
+            yield from _flat(element)
+    else:
+        yield value
+
+
+def rewrite(literal: str, value: Any, in_percent: bool = False) -> str | None:
+    """The literal with the value's numbers, as precise as before; None where that is unclear."""
+    values = list(_flat(value))
+    inner = list(_unmarked(literal))[-1]
+    if isinstance(value, str):
+        new = literal.replace(inner, value) if inner != literal else None
+    elif inner.lower() in WORDS:
+        if value not in range(len(WORDS)):
+            return None
+        word = WORDS[int(value)]
+        new = literal.replace(inner, word.capitalize() if inner[0].isupper() else word)
+    elif isinstance(value, bool):
+        new = literal.replace(inner, str(value)) if inner in ("True", "False") else None
+    else:
+        scale = 100 if "%" in literal and not in_percent else 1
+        pattern = rf"(?<![\w.,)}}])[-−](?:{DIGITS})|{DIGITS}"
+        found = list(re.finditer(pattern, literal))
+        if not found or any(isinstance(v, str | bool | None) for v in values):
+            return None
+        if len(found) != len(values):
+            shape = re.fullmatch(r"(.*?[(\[])[^()\[\]]*([)\]].*)", literal)
+            if not shape or any(isinstance(v, list) for v in value):
+                return None
+            like = found[0][0]
+            middle = ", ".join(_number(like, scale * number) for number in values)
+            new = shape[1] + middle + shape[2]
+        else:
+            feed = iter(values)
+            new = re.sub(pattern, lambda m: _number(m[0], scale * next(feed)), literal)
+    return new if new is not None and compare(new, value, in_percent) != "differs" else None
+
+
+def _number(old: str, value: float) -> str:
+    digits = old.replace("−", "-")
+    mantissa, _, exponent = digits.lower().partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    if exponent:
+        new = f"{value:.{decimals}e}"
+        new = re.sub(r"e([-+])0(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", new)
+    else:
+        new = f"{value:{',' if ',' in old else ''}.{decimals}f}"
+    if not float(new.replace(",", "")):
+        new = new.lstrip("-")
+    return new.replace("-", "−") if "−" in old else new

@@ -1,0 +1,259 @@
+"""A file as a list of things to check, each at its place.
+
+Nothing is run here: ``parse`` tells examples, pins, pictures and sources apart, and reports
+what can be seen to be wrong without running anything.
+"""
+
+import ast
+import bisect
+import doctest
+import re
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from pathlib import Path
+
+from checker import fences
+from checker.fences import Fence
+from checker.project import LOCK, Project, Said
+
+
+@dataclass(frozen=True)
+class Fault:
+    line: int
+    message: str
+    at: int = 0
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the page says an example shows, and where it says so."""
+
+    text: str
+    start: int
+    end: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Code:
+    at: int
+    line: int
+    source: str
+    output: Output | None
+    end: int  # where a missing output would be written
+    prefix: str = ""
+    scope: int = 0  # examples share names within one scope
+    in_lab: bool = False  # the site shows the outputs of a lab by itself
+    in_docstring: bool = False
+
+
+@dataclass(frozen=True)
+class Pin:
+    at: int
+    line: int
+    literal: str
+    op: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    at: int
+    line: int
+    target: str
+    expression: str
+
+
+Item = Code | Pin | Picture
+
+
+@dataclass(frozen=True)
+class Given:
+    """Something the page says that no code computes."""
+
+    at: int
+    line: int
+    literal: str
+    source: str
+
+
+@dataclass
+class Page:
+    path: Path
+    text: str
+    project: Project
+    items: list[Item] = field(default_factory=list)
+    given: list[Given] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    fences: list[Fence] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name = self.project.name(self.path)
+        self.starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+
+    @property
+    def said(self) -> Said:
+        """What the lock holds of this page."""
+        return self.project.lock.get(self.name, Said())
+
+    @property
+    def module(self) -> str:
+        """The module whose docstrings these are, or nothing."""
+        name = re.fullmatch(r"src/(.+?)(?:/__init__)?\.py", self.name)
+        return name[1].replace("/", ".") if name else ""
+
+    def line(self, at: int) -> int:
+        return bisect.bisect_right(self.starts, at)
+
+    def fault(self, at: int, message: str) -> None:
+        self.faults.append(Fault(self.line(at), message, at))
+
+    def give(self, at: int, literal: str, source: str) -> None:
+        self.given.append(Given(at, self.line(at), " ".join(literal.split()), source))
+
+
+def parse(text: str, path: Path, project: Project) -> Page:
+    from checker.prose import read_prose  # it needs Page
+
+    page = Page(path, text, project)
+    if page.module:
+        _docstrings(page)
+    else:
+        is_lab = path.suffix == ".py"
+        prose, cells = fences.cells(text, page.fault) if is_lab else (text, [])
+        prose = fences.without_front_matter(prose)
+        found = list(fences.find(prose, page.fault))
+        page.fences = sorted([*found, *cells], key=lambda fence: fence.start)
+        _examples(page, prose, cells)
+        read_prose(page, fences.without_fences(prose, found))
+    page.items.sort(key=lambda item: item.at)
+    page.given.sort(key=lambda given: given.at)
+    if not page.module:
+        _each_uses_tinyattn(page)
+    _as_locked(page)
+    page.faults.sort(key=lambda fault: fault.at)
+    return page
+
+
+def _examples(page: Page, prose: str, cells: list[Fence]) -> None:
+    """Join each python fence with the output fence under it; refuse what would not run."""
+    taken: Fence | None = None
+    for fence, below in zip_longest(page.fences, page.fences[1:]):
+        language = fence.language
+        if language == "python":
+            output = None
+            shown = below is not None and below.language == "output"
+            if below and shown and not prose[fence.end : below.start].strip(" \t\n>"):
+                text = below.text.rstrip("\n")
+                output = Output(text, below.body, below.close, page.line(below.body))
+                taken = below
+            page.items.append(
+                Code(
+                    at=fence.start,
+                    line=page.line(fence.body),
+                    source=fence.text,
+                    output=output,
+                    end=fence.end,
+                    prefix=fence.prefix,
+                    in_lab=fence in cells,
+                )
+            )
+        elif language == "output":
+            if fence is not taken:
+                page.fault(fence.start, "an output fence with no python fence directly above it")
+        elif language in fences.TEXT:
+            for at, line in fences.lines(page.text[fence.body : fence.close]):
+                if re.search(r"\d", line):
+                    page.give(fence.body + at, line, f"a {language} fence")
+        elif not language:
+            page.fault(fence.start, "a fence without a language: write ```python or ```text")
+        elif re.search("py|{", language, re.I):
+            page.fault(fence.start, f"write ```python, not ```{fence.info}: only that runs")
+        else:
+            known = ", ".join(sorted(fences.TEXT))
+            page.fault(fence.start, f"unknown language {language}: python, output, {known}")
+
+
+def _docstrings(page: Page) -> None:
+    """The ``>>>`` examples of a module, each docstring with names of its own."""
+    for scope, node in enumerate(ast.walk(ast.parse(page.text))):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            continue
+        docstring = ast.get_docstring(node, clean=False) or ""
+        first = node.body[0].lineno - 1 if docstring else 0
+        try:
+            examples = doctest.DocTestParser().get_examples(docstring)
+        except ValueError as error:
+            page.fault(page.starts[first], f"a docstring that cannot be read: {error}")
+            continue
+        for example in examples:
+            line = first + example.lineno
+            below = line + example.source.count("\n")
+            said = (example.exc_msg or example.want).rstrip("\n")
+            start, end = page.starts[below], page.starts[below + example.want.count("\n")]
+            if example.options:
+                page.fault(page.starts[line], "no doctest options: say what the code gives")
+            page.items.append(
+                Code(
+                    at=page.starts[line],
+                    line=line + 1,
+                    source=example.source,
+                    output=Output(said, start, end, below + 1) if said else None,
+                    end=start,
+                    prefix=" " * example.indent,
+                    scope=scope,
+                    in_docstring=True,
+                )
+            )
+
+
+def _each_uses_tinyattn(page: Page) -> None:
+    """Follow the names that came from tinyattn; each example must use one."""
+    ours: set[str] = set()
+    for item in page.items:
+        if not isinstance(item, Code):
+            continue
+        try:
+            statements = ast.parse(item.source).body
+        except SyntaxError:
+            continue  # running it says so
+        uses = False
+        for statement in statements:
+            nodes = list(ast.walk(statement))
+            ours |= _imported(nodes)
+            names = [node for node in nodes if isinstance(node, ast.Name)]
+            bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+            bound |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+            if {name.id for name in names if isinstance(name.ctx, ast.Load)} & ours:
+                uses = True
+                ours |= bound
+        if not uses:
+            page.fault(item.at, "this code does not use tinyattn, nor a value made with it above")
+
+
+def _imported(nodes: list[ast.AST]) -> set[str]:
+    names = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            ours = [alias for alias in node.names if alias.name.split(".")[0] == "tinyattn"]
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in ours}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tinyattn":
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def _as_locked(page: Page) -> None:
+    """What no code computes must be what the lock says, in the same order."""
+    said = [(given.literal, given.source) for given in page.given]
+    locked = list(page.said.given)
+    for kind, a, b, c, d in SequenceMatcher(None, locked, said, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        was = ", ".join(f"{text} ({source})" for text, source in locked[a:b])
+        for given in page.given[c:d]:
+            message = f"{given.literal} ({given.source}): not as locked in {LOCK}"
+            page.fault(given.at, f"{message}; there: {was}" if was else message)
+        if c == d:
+            at = page.given[min(c, len(said) - 1)].at if said else 0
+            page.fault(at, f"gone from here, but locked in {LOCK}: {was}")

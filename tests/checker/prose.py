@@ -1,0 +1,94 @@
+"""Every number outside the fences: pinned, given, cited, or a fault."""
+
+import re
+from collections.abc import Iterator
+
+from checker import grammar
+from checker.document import Page, Picture, Pin
+from checker.fences import lines
+from checker.project import BIBLIOGRAPHY, citation_key
+
+LIST_LINE = re.compile(r"[\s>]*(?:[-*+]|\d{1,2}[.)])\s|[ \t>]+\S")
+CITED_AFTER = re.compile(rf"\s+(?:of|in)\s+\[?({grammar.CITATION})")
+SENTENCE_END = re.compile(r"[.!?][\s)*”\"]|\n\s*\n")
+
+
+def read_prose(page: Page, prose: str) -> None:
+    """Add the pins, pictures, sources and faults of a page's prose to the page."""
+    if page.name == BIBLIOGRAPHY:  # all of it is given
+        for at, line in lines(prose):
+            if re.search(r"\d", line):
+                page.give(at, line, "bibliography")
+        return
+    code = "\n".join(fence.text for fence in page.fences)
+    since_citation = "."  # the text from the last citation on, addresses left out
+    place = 0
+    for match in grammar.TOKEN.finditer(prose):
+        at, kind, text = match.start(), match.lastgroup, match[0]
+        since_citation += prose[place:at]
+        place = match.end()
+        if kind == "expression":
+            page.items.append(Picture(at, page.line(at), match["target"], match["expression"]))
+            _description(page, match["alt"], at)
+            if match["op"] != "=":
+                page.fault(at, "a picture is pinned with =")
+        elif kind == "expr2":
+            op, expression = match["op2"], match["expr2"]
+            page.items.append(Pin(at, page.line(at), match["literal"], op, expression))
+            if op != "=":
+                page.give(at, match["literal"], f"{op} {expression}")
+        elif kind == "source":
+            page.give(at, match["literal"], f"given: {' '.join(match['source'].split())}")
+        elif kind == "comment":
+            page.fault(at, f"this comment pins nothing: {' '.join(text.split())}")
+        elif kind == "code":
+            if any(_numbers(text, at, grammar.IN_CODE)):
+                page.give(at, text, "code")
+                if text.strip("`").strip() not in code:
+                    page.fault(at, f"{text}: no fence on this page says so")
+        elif kind == "image":
+            _description(page, match["alt2"], at)
+            if match["target2"].endswith(".svg"):
+                page.fault(at, f"{match['target2']}: pin the picture to what draws it")
+        elif kind == "math":
+            for where, number in _numbers(text, at, grammar.IN_MATH):
+                _unpinned(page, where, number)
+        elif kind == "marker":
+            before = prose[: max(at - 1, 0)].rpartition("\n")[2]
+            if before.strip() and not LIST_LINE.match(before):
+                _unpinned(page, at, text.strip())
+        elif kind == "section":
+            after = CITED_AFTER.match(prose, match.end())
+            cited = after and citation_key(after[1]) in page.project.cited
+            if cited or not SENTENCE_END.search(since_citation.replace("et al.", "") + " "):
+                page.give(at, text, "section")
+            elif re.search(r"\d", text):
+                _unpinned(page, at, text)
+        elif kind == "citation":
+            if citation_key(text) in page.project.cited:
+                page.give(at, citation_key(text), "citation")
+                since_citation = ""
+            else:
+                _unpinned(page, at, f"{text} (not in {BIBLIOGRAPHY})")
+        elif kind == "number":
+            _unpinned(page, at, text)
+        if kind not in ("skip", "citation", "comment"):
+            since_citation += match["literal"] or text
+
+
+def _numbers(text: str, at: int, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    for match in pattern.finditer(text):
+        if match["number"]:
+            yield at + match.start("number"), match["number"]
+
+
+def _unpinned(page: Page, at: int, text: str) -> None:
+    how = "pin it, <!-- = expression -->, or name its <!-- given: source -->"
+    page.fault(at, f"{text}: {how}")
+
+
+def _description(page: Page, alt: str, at: int) -> None:
+    if not alt.strip():
+        page.fault(at, "a picture without a description: write it between the brackets")
+    for _, number in _numbers(alt, at, grammar.IN_CODE):
+        page.fault(at, f"{number} in a picture's description: write it as a word")

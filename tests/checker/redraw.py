@@ -1,0 +1,102 @@
+"""Write what the code gives into the pages: outputs, pins, pictures and the lock."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from checker.check import in_percent, ties
+from checker.compare import compare, rewrite
+from checker.document import Code, Page, Picture, Pin, parse
+from checker.project import LOCK, Project, Said, write_lock
+from checker.run import Truth, run, same_error
+
+
+def redrawn(page: Page, truths: list[Truth]) -> tuple[str, list[str]]:
+    """The page's text with the code's outputs and numbers, and a line for each change."""
+    edits: list[tuple[int, int, str]] = []
+    changes: list[str] = []
+    for item, truth in zip(page.items, truths, strict=True):
+        if truth.not_run or truth.complaint:
+            continue
+        edit = None
+        if isinstance(item, Code):
+            edit = _output(item, truth)
+        elif isinstance(item, Pin) and item.op == "=" and not truth.error:
+            value, percent = truth.value, in_percent(item)
+            new = rewrite(item.literal, value, percent)
+            if new is not None and compare(item.literal, value, percent) == "differs":
+                edit = item.at, item.at + len(item.literal), new
+        if edit and page.text[edit[0] : edit[1]] != edit[2]:
+            old = page.text[edit[0] : edit[1]].strip()
+            edits.append(edit)
+            changes.append(f"{page.name}:{item.line}: {old!r} -> {edit[2].strip()!r}")
+    text = page.text
+    for start, end, new in reversed(edits):
+        text = text[:start] + new + text[end:]
+    return text, changes
+
+
+def _output(item: Code, truth: Truth) -> tuple[int, int, str] | None:
+    said = item.output
+    if said is None:
+        if truth.error or item.in_lab or not truth.text:
+            return None
+        if item.in_docstring:
+            return item.end, item.end, _prefixed(truth.text, item.prefix)
+        body = _prefixed(f"```output\n{truth.text}\n```", item.prefix).rstrip("\n")
+        return item.end, item.end, f"\n{item.prefix.rstrip()}\n{body}"
+    new = truth.text
+    if truth.error and not same_error(truth.error, said.text):
+        return None  # an accident is not to be written down as a result
+    if truth.error and item.in_docstring:
+        if said.text == truth.error:
+            return None
+        new = f"Traceback (most recent call last):\n    ...\n{truth.error}"
+    return said.start, said.end, _prefixed(new, item.prefix)
+
+
+def _prefixed(text: str, prefix: str) -> str:
+    return "".join(f"{prefix}{line}".rstrip() + "\n" for line in text.split("\n"))
+
+
+def redraw(paths: list[Path], project: Project) -> list[str]:
+    """Rewrite these files, their pictures and their part of the lock; say what changed."""
+    changes: list[str] = []
+    lock = dict(project.lock)
+    every = project.documents()
+    known = {project.name(path) for path in every}
+    if set(every) <= set(paths):
+        lock = {name: said for name, said in lock.items() if name in known}
+    for path in paths:
+        page = parse(path.read_text("utf-8"), path, project)
+        truths = run(page)
+        text, edits = redrawn(page, truths)
+        changes += edits
+        if text != page.text:
+            path.write_text(text, "utf-8")
+            page = parse(text, path, project)
+        for item, truth in zip(page.items, truths, strict=True):
+            if isinstance(item, Picture) and truth.value:
+                file = path.parent / item.target
+                if not file.exists() or file.read_bytes() != truth.value.encode():
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(truth.value.encode())
+                    changes.append(f"{page.name}:{item.line}: {item.target} drawn")
+        lock[page.name] = said(page, truths)
+        if lock[page.name] != project.lock.get(page.name, Said()):
+            changes.append(f"{page.name}: what no code computes, in {LOCK}")
+    text, file = write_lock(lock), project.root / LOCK
+    if not file.exists() or file.read_text("utf-8") != text:
+        file.write_text(text, "utf-8")
+    return changes
+
+
+def said(page: Page, truths: list[Truth]) -> Said:
+    """What the lock is to hold of this page."""
+    given = tuple((given.literal, given.source) for given in page.given)
+    return Said(given, tuple(sorted(ties(page, truths))))
+
+
+def with_own_lock(text: str, path: Path, project: Project) -> Project:
+    """The project with this text's own sources locked, as after a redraw."""
+    page = parse(text, path, project)
+    return replace(project, lock={**project.lock, page.name: said(page, run(page))})

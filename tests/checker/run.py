@@ -1,0 +1,224 @@
+"""Run a page once and keep what came out, so that any text of that page can be held against it."""
+
+import ast
+import contextlib
+import copy
+import importlib
+import io
+import linecache
+import random
+import re
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from checker.compare import plain
+from checker.document import Code, Page, Picture
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one item came to: shown text and error of code, value of a pin, SVG of a picture."""
+
+    text: str = ""
+    value: Any = None
+    error: str = ""  # as Python prints it under a traceback
+    complaint: str = ""  # wrong whatever the page says
+    not_run: str = ""
+
+
+@contextlib.contextmanager
+def clean_slate() -> Iterator[None]:
+    """Torch, numpy and random as a fresh interpreter has them, and put back afterwards."""
+    printing = torch._tensor_str.PRINT_OPTS
+    saved = (
+        copy.copy(vars(printing)),
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.get_num_threads(),
+    )
+    dice = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    numpy_printing = np.get_printoptions()
+    try:
+        torch.set_printoptions(profile="default", sci_mode=None)
+        torch.set_default_dtype(torch.float32)
+        torch.set_grad_enabled(True)
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)
+        np.set_printoptions(
+            precision=8,
+            threshold=1000,
+            edgeitems=3,
+            linewidth=75,
+            suppress=False,
+            floatmode="maxprec",
+        )
+        yield
+    finally:
+        vars(printing).update(saved[0])
+        torch.set_default_dtype(saved[1])
+        torch.set_grad_enabled(saved[2])
+        torch.set_num_threads(saved[3])
+        torch.set_rng_state(dice[0])
+        random.setstate(dice[1])
+        np.random.set_state(dice[2])
+        np.set_printoptions(**numpy_printing)
+
+
+def run(page: Page) -> list[Truth]:
+    """One truth for each item of the page, in order."""
+    truths: list[Truth] = []
+    module, scope, stopped, seeded = _module(page), 0, "", False
+    with clean_slate(), _as_main() as enter:
+        enter(module)
+        for item in page.items:
+            if isinstance(item, Code):
+                if item.scope != scope:
+                    module, scope, stopped, seeded = _module(page), item.scope, "", False
+                    enter(module)
+                seeded = seeded or "seed(" in item.source
+            if stopped:
+                truths.append(Truth(not_run=stopped))
+            elif isinstance(item, Code):
+                dice = _dice()
+                truth = _execute(item, module)
+                if not seeded and dice != _dice():
+                    truth = Truth(
+                        complaint="draws from a global generator that this page never seeded"
+                    )
+                truths.append(truth)
+                if truth.error and not (item.output and same_error(truth.error, item.output.text)):
+                    stopped = f"not run: line {item.line} failed"
+            else:
+                truths.append(_evaluate(item.expression, module, isinstance(item, Picture)))
+    return truths
+
+
+def _module(page: Page) -> types.ModuleType:
+    """What the page's names live in: ``__main__``, as for a reader who pastes them.
+
+    A docstring knows what its module defines, and nothing else. The module's source is the
+    page without its prose, so that ``inspect.getsource`` finds functions.
+    """
+    module = types.ModuleType("__main__")
+    if page.module:
+        defined = importlib.import_module(page.module)
+        names = vars(defined).items()
+        vars(module).update({k: v for k, v in names if getattr(v, "__module__", "") == page.module})
+    module.__file__ = f"<{page.name}>"
+    lines = [""] * page.text.count("\n")
+    for item in page.items:
+        if isinstance(item, Code):
+            lines[item.line - 1 :] = item.source.split("\n") + lines[item.line - 1 :]
+            del lines[page.text.count("\n") + 1 :]
+    source = [line + "\n" for line in lines]
+    linecache.cache[module.__file__] = (sum(map(len, source)), None, source, module.__file__)
+    return module
+
+
+@contextlib.contextmanager
+def _as_main() -> Iterator[Any]:
+    main = sys.modules["__main__"]
+    try:
+        yield lambda module: sys.modules.__setitem__("__main__", module)
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _dice() -> tuple[Any, ...]:
+    return torch.get_rng_state().tolist(), str(np.random.get_state())
+
+
+def _execute(item: Code, module: types.ModuleType) -> Truth:
+    """Run an example as a notebook cell: what it prints, then what its last line shows."""
+    shown, complaints = io.StringIO(), io.StringIO()
+    name, error, complaint = str(module.__file__), "", ""
+    with (
+        contextlib.redirect_stdout(shown),
+        contextlib.redirect_stderr(complaints),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        try:
+            tree = ast.parse(item.source, name)
+            ast.increment_lineno(tree, item.line - 1)
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, name, "exec", dont_inherit=True), vars(module))
+            if isinstance(last, ast.Expr):
+                code = compile(ast.Expression(last.value), name, "eval", dont_inherit=True)
+                value = eval(code, vars(module))
+                if value is not None:
+                    print(repr(value))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:  # an example may raise anything, SystemExit too
+            error = error_text(raised)
+            shown.write(error + "\n")
+    if caught:
+        complaint = f"warns: {caught[0].category.__name__}: {caught[0].message}"
+    elif complaints.getvalue():
+        complaint = f"writes to stderr: {complaints.getvalue().strip()}"
+    return Truth(text=shown.getvalue().rstrip("\n"), error=error, complaint=complaint)
+
+
+def error_text(error: BaseException) -> str:
+    """The end of a traceback: the error's name, its message and its notes."""
+    lines = "".join(traceback.format_exception_only(error)).rstrip("\n").split("\n")
+    if isinstance(error, SyntaxError):
+        while lines[0].startswith(" "):
+            del lines[0]
+    return "\n".join(lines)
+
+
+def same_error(error: str, said: str) -> bool:
+    """Whether a page means this kind of error: a line of its output begins with the name."""
+    name = error.partition(":")[0].rpartition(".")[2]
+    return re.search(rf"^(?:[\w.]+\.)?{re.escape(name)}\b", said, re.M) is not None
+
+
+def _evaluate(expression: str, module: types.ModuleType, picture: bool) -> Truth:
+    before = _contents(module)
+    dice = torch.get_rng_state()
+    try:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("error")
+            code = compile(expression.strip(), "<pin>", "eval", dont_inherit=True)
+            value = eval(code, dict(vars(module)))
+            if picture:
+                value = str(value.svg).rstrip("\n") + "\n"
+            value = plain(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:
+        return Truth(error=error_text(raised))
+    finally:
+        torch.set_rng_state(dice)
+    if _contents(module) != before:
+        return Truth(complaint="a pin may not change what the page has made")
+    return Truth(value=value)
+
+
+def _contents(module: types.ModuleType) -> dict[str, Any]:
+    """Enough of each name's value to notice a change in place."""
+    return {
+        name: (
+            id(value),
+            getattr(value, "_version", None),
+            repr(value) if isinstance(value, list | dict | set) and len(value) < 100 else None,
+        )
+        for name, value in vars(module).items()
+        if name != "__builtins__"
+    }
