@@ -12,8 +12,10 @@ from tinyattn.attention import (
     scores,
     write,
 )
+from tinyattn.draw import Picture, draw_matrix, draw_pattern
 from tinyattn.head import Attended, Head, Heads, attend, merge_heads, split_heads
 from tinyattn.shapes import ShapeError
+from tinyattn.show import show
 from tinyattn.stream import Stream
 
 __version__ = "0.1.0"
@@ -22,16 +24,20 @@ __all__ = [
     "Attended",
     "Head",
     "Heads",
+    "Picture",
     "ShapeError",
     "Stream",
     "attend",
     "causal_mask",
+    "draw_matrix",
+    "draw_pattern",
     "mask_scores",
     "merge_heads",
     "mix",
     "pattern",
     "project",
     "scores",
+    "show",
     "split_heads",
     "write",
 ]

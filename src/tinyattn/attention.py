@@ -36,6 +36,7 @@ def project(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import project
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
         >>> project(x, torch.tensor([[1.0], [10.0]])).tolist()
         [[21.0], [43.0]]
@@ -62,6 +63,7 @@ def scores(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import scores
         >>> q, k = torch.ones(1, 4), torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
         >>> scores(q, k).tolist()
         [[2.0, 1.0]]
@@ -92,6 +94,7 @@ def causal_mask(
         ValueError: If there are more queries than keys, or a negative number of either.
 
     Examples:
+        >>> from tinyattn import causal_mask
         >>> causal_mask(3).int().tolist()
         [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
         >>> causal_mask(1, 3).int().tolist()
@@ -126,6 +129,7 @@ def mask_scores(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import causal_mask, mask_scores
         >>> mask_scores(torch.zeros(2, 2), causal_mask(2)).tolist()
         [[0.0, -inf], [0.0, 0.0]]
     """
@@ -170,6 +174,7 @@ def pattern(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import pattern
         >>> odds = torch.tensor([[3.0, 1.0]])
         >>> [round(weight, 4) for weight in pattern(odds.log())[0].tolist()]
         [0.75, 0.25]
@@ -196,6 +201,7 @@ def mix(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import mix
         >>> mix(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.0, 4.0], [8.0, 0.0]])).tolist()
         [[2.0, 3.0]]
     """
@@ -220,6 +226,7 @@ def write(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import write
         >>> write(torch.tensor([[2.0]]), torch.tensor([[1.0, 0.0, -1.0]])).tolist()
         [[2.0, 0.0, -2.0]]
 

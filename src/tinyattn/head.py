@@ -23,6 +23,7 @@ class Head:
 
     Examples:
         >>> import torch
+        >>> from tinyattn import Head
         >>> W = torch.ones(4, 2)
         >>> Head(W_Q=W, W_K=W, W_V=W, W_O=W.T)
         Head(d_model=4, d_head=2, d_value=2)
@@ -74,6 +75,7 @@ class Heads:
 
     Examples:
         >>> import torch
+        >>> from tinyattn import Heads
         >>> W = torch.ones(4, 8, 2)
         >>> Heads(W_Q=W, W_K=W[:2], W_V=W[:2], W_O=W.mT)
         Heads(n_heads=4, n_kv_heads=2, d_model=8, d_head=2, d_value=2)
@@ -185,7 +187,7 @@ def attend(
 
     Examples:
         >>> import torch
-        >>> from tinyattn import causal_mask
+        >>> from tinyattn import Head, attend, causal_mask
         >>> one = torch.ones(2, 1)
         >>> step = attend(torch.eye(2), Head(one, one, one, one.T), causal_mask(2))
         >>> step.pattern.tolist()
@@ -232,6 +234,7 @@ def split_heads(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import split_heads
         >>> x = torch.tensor([[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]])
         >>> split_heads(x, 2).tolist()
         [[[0.0, 1.0], [4.0, 5.0]], [[2.0, 3.0], [6.0, 7.0]]]
@@ -253,6 +256,7 @@ def merge_heads(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import merge_heads
         >>> z = torch.tensor([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
         >>> merge_heads(z).tolist()
         [[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]]

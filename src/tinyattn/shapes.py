@@ -76,6 +76,7 @@ def describe(tensor: Tensor) -> str:
 
     Examples:
         >>> import torch
+        >>> from tinyattn.shapes import describe
         >>> describe(torch.zeros(3, 4))
         'float32[3, 4]'
     """
@@ -87,6 +88,7 @@ def inspectable(tensor: Tensor) -> bool:
 
     Examples:
         >>> import torch
+        >>> from tinyattn.shapes import inspectable
         >>> inspectable(torch.zeros(3)), inspectable(torch.zeros(3, device="meta"))
         (True, False)
     """

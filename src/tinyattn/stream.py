@@ -18,6 +18,7 @@ class Stream:
 
     Examples:
         >>> import torch
+        >>> from tinyattn import Stream
         >>> stream = Stream.start(torch.tensor([[1.0, 0.0]]), by="embed")
         >>> stream = stream.write(torch.tensor([[0.0, 2.0]]), by="head 0")
         >>> stream.now.tolist()
