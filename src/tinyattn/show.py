@@ -47,6 +47,7 @@ def show(
 
     Examples:
         >>> import torch
+        >>> from tinyattn import show
         >>> A = torch.tensor([[1.0, 0.0], [0.75, 0.25]])
         >>> print(show(A, rows=["The", "cat"], columns=["The", "cat"]))
               The   cat
@@ -101,6 +102,7 @@ def labels(function: str, name: str, given: Sequence[str] | None, count: int, of
         ValueError: If there are too few or too many.
 
     Examples:
+        >>> from tinyattn.show import labels
         >>> labels("show", "rows", None, 2, "rows")
         ['0', '1']
     """
@@ -119,7 +121,8 @@ def labels(function: str, name: str, given: Sequence[str] | None, count: int, of
             )
     if len(given) != count:
         raise ValueError(
-            f"{function}: {name} has {len(given)} labels for {count} {of}: give one for each "
+            f"{function}: {name} has {len(given)} label{'s' * (len(given) != 1)} for {count} {of}: "
+            f"give one for each "
             f"(does one of the two lack the start token?)"
         )
     return list(given)
@@ -135,6 +138,7 @@ def visible(token: str) -> str:
     ``⟨U+202E⟩``.
 
     Examples:
+        >>> from tinyattn.show import visible
         >>> visible("the"), visible(" the"), visible("Ġthe"), visible("")
         ('the', '␣the', '␣the', '∅')
         >>> visible("a\\n\\tb")
@@ -159,6 +163,7 @@ def width(text: str) -> int:
     """Count the columns a text takes in a fixed-width font: a CJK character or an emoji takes two.
 
     Examples:
+        >>> from tinyattn.show import width
         >>> width("cat"), width("猫"), width("🐈")
         (3, 2, 2)
     """
@@ -199,6 +204,7 @@ def number(entry: float | bool | complex, digits: int = 2) -> str:
     """Spell one entry: ``yes``, ``3``, ``0.25`` or ``-inf``, and never a minus zero.
 
     Examples:
+        >>> from tinyattn.show import number
         >>> number(-0.001), number(True), number(7)
         ('0.00', 'yes', '7')
     """
