@@ -110,9 +110,7 @@ def _check_pin(page: Page, item: Pin, truth: Truth) -> Iterator[tuple[int, str]]
     verdict = compare(item.literal, value, percent)
     said = f"the page says {item.literal}, the code gives {value!r}"
     if verdict == "tie" and tie_key(item) not in page.said.ties:
-        how = (
-            "it may be rounded either way: write another digit, or let `python -m checker` lock it"
-        )
+        how = "a tie, rounded either way: write another digit, or `make redraw` locks it"
         yield item.line, f"{said}; {how}\n  expression: {item.expression}"
     elif verdict == "differs":
         yield item.line, f"{said}\n  expression: {item.expression}"

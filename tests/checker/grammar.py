@@ -15,6 +15,7 @@ import re
 DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+−]?\d+)?|\.\d+"
 SIGNED = rf"[-−+]?(?:{DIGITS})"
 SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹½⅓⅔¼¾"
+NAME = rf"[^\W\d{SUPERSCRIPT}][^\W{SUPERSCRIPT}]*"
 # fmt: off
 WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
@@ -50,7 +51,7 @@ LITERAL = "|".join(
         rf"{_SQUARE}\([^()\s]+\)",  # link
         rf"(?<![\w\])`]){_ROUND}",  # shape, or a phrase in parentheses
         rf"(?<![\w\])`]){_SQUARE}",  # list
-        rf"\b{SECTION}|\b{CITATION}",
+        rf"(?<!\w){SECTION}|\b{CITATION}",
         rf"(?<![\w.,])(?:{SIGNED})(?:\s*×\s*(?:{DIGITS}))+",  # 4 × 8
         rf"(?<![\w.,])(?:{SIGNED})(?:,\s(?:{SIGNED}))*,?\sand\s(?:{SIGNED})",  # 2, 5 and 3
         rf"(?<![\w.,])(?:{SIGNED})(?:\s?%)?",
@@ -84,16 +85,16 @@ TOKEN = re.compile(
             r"|\{:[^}\n]*\}|\{\s*[#.][A-Za-z][^}\n]*\}|\[\^[^\]\s]+\]|&\#?\w+;"
             r"|^[ \t]*\[[^\]\n]+\]:\s*\S+)",
             r"(?P<marker>^[ \t>]*(?:[-*+][ \t]+)*\d{1,2}[.)](?=\s))",
-            rf"(?P<section>\b{SECTION})",
+            rf"(?P<section>(?<!\w){SECTION})",
             rf"(?P<citation>\b{CITATION})",
-            r"(?P<name>[A-Z]\w*(?:-\d[\w.]*\w|-\d)(?!\w)|[^\W\d]\w*)",
+            rf"(?P<name>[A-Z]\w*(?:-\d[\w.]*\w|-\d)(?!\w)|{NAME})",
             rf"(?P<number>{DIGITS}|[{SUPERSCRIPT}]+)",
         )
     ),
     re.S | re.M,
 )
 NUMBER = re.compile(DIGITS)
-IN_CODE = re.compile(rf"[^\W\d]\w*|(?P<number>{DIGITS})")
+IN_CODE = re.compile(rf"{NAME}|(?P<number>{DIGITS})")
 IN_MATH = re.compile(
     rf"(?<=[A-Za-z}})'])_(?:\d|\{{\d+(?:,\s*\d+)*\}})|(?P<number>{DIGITS}|[{SUPERSCRIPT}]+)"
 )

@@ -37,8 +37,8 @@ def shown_digits(page: Page) -> list[int]:
             text = text[: item.at] + re.sub(r"[^\n]", " ", text[item.at : end]) + text[end:]
     hidden = (
         r"<!--.*?-->|\]\([^)]*\)|https?://[^\s)>]+|<[A-Za-z/][^<>]*>|\{[:#.][^}\n]*\}"
-        r"|^---\n.*?^---$|^[ \t>]*(?:[-*+] +)?\d{1,2}[.)] |^(?:```|~~~).*$|^:::.*\n(?:[ ]+.*\n)*"
-        r"|(?<=[A-Za-z})'])_\{?\d+\}?|[A-Z]\w*(?:-\d[\w.]*\w|-\d)|[^\W\d]\w*"
+        r"|^[ \t>]*(?:[-*+] +)?\d{1,2}[.)] |(?<=[A-Za-z})'])_\{?\d+\}?"
+        r"|[A-Z]\w*(?:-\d[\w.]*\w|-\d)|[^\W\d]\w*"
     )
     spans = [match.span() for match in re.finditer(hidden, text, re.S | re.M)]
     free = list(text)

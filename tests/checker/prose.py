@@ -21,7 +21,7 @@ def read_prose(page: Page, prose: str) -> None:
                 page.give(at, line, "bibliography")
         return
     code = "\n".join(fence.text for fence in page.fences)
-    since_citation = "."  # the text from the last citation on, addresses left out
+    since_citation = ". "  # the text from the last citation on, addresses left out
     place = 0
     for match in grammar.TOKEN.finditer(prose):
         at, kind, text = match.start(), match.lastgroup, match[0]

@@ -13,9 +13,9 @@ from checker.project import ROOT, Project
 from checker.run import run
 
 
-def examples(document: Document) -> Iterator[Region]:
+def examples(project: Project, document: Document) -> Iterator[Region]:
     """Parse a document; the first of its examples to be evaluated runs the whole of it."""
-    page = parse(document.text, Path(document.path), Project.at())
+    page = parse(document.text, Path(document.path), project)
 
     @functools.cache
     def found() -> list[Fault]:
@@ -31,8 +31,8 @@ def examples(document: Document) -> Iterator[Region]:
 
 def sybils(root: Path = ROOT) -> SybilCollection:
     """One for each place that holds documents. ``Document`` reads .py files without import."""
+    parsers = [functools.partial(examples, Project.at(root))]
     types: dict[str | None, type[Document]] = {".py": Document}
-    parsers = [examples]
     return SybilCollection(
         [
             Sybil(parsers, patterns=["*.md"], path=str(root / "docs")),
