@@ -1,0 +1,90 @@
+"""Pins: ``0.75<!-- = A[1, 0] -->`` is shown as 0.75, with its expression at hand.
+
+The tests hold the number against the code. Here it is only marked, so that a reader can
+see which numbers are computed and by what, and which are quoted and from where. What a pin
+looks like is said once, in ``tests/checker/grammar.py``.
+"""
+
+import html
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from checker.grammar import TOKEN
+
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+# Where no mark can stand: headings (their anchors), titles of boxes and tabs.
+BARE_LINE = re.compile(r"[ \t]*(?:#{1,6}[ \t]|!!!|\?\?\?|===)")
+
+# Characters of the private use area carry a mark through Markdown: one opens it, one closes
+# it, and one more tells which of the page's marks it is.
+OPEN, CLOSE, FIRST, LAST = "\ue200", "\ue201", 0xE300, 0xF8FF
+MARK = re.compile(f"{OPEN}(.*?){CLOSE}([{chr(FIRST)}-{chr(LAST)}])", re.DOTALL)
+
+marks: list[tuple[str, str]] = []
+
+
+def marked(text: str) -> str:
+    """The source with each note turned into a mark around its literal, or dropped."""
+    done, at = [], 0
+    for token in TOKEN.finditer(text):
+        groups = token.groupdict()
+        if not (groups["literal"] or groups["picture"] or groups["comment"]):
+            continue
+        done.append(text[at : token.start()])
+        at = token.end()
+        literal = groups["literal"] or groups["picture"] or ""
+        line = text[text.rfind("\n", 0, token.start()) + 1 : token.start()] + literal
+        plain = not groups["literal"] or literal.startswith("$$") or BARE_LINE.match(line)
+        if plain or FIRST + len(marks) > LAST:
+            done.append(literal)
+            continue
+        op, expression, source = groups["op2"], groups["expr2"], groups["source"]
+        said = " ".join((source or expression).split())
+        marks.append(("given", said) if source else ("pin", said if op == "=" else f"{op} {said}"))
+        done.append(f"{OPEN}{literal}{CLOSE}{chr(FIRST + len(marks) - 1)}")
+    return "".join([*done, text[at:]])
+
+
+def spans(content: str) -> str:
+    """The page with its marks as spans, and no comment left in it."""
+
+    def span(match: re.Match[str]) -> str:
+        kind, said = marks[ord(match[2]) - FIRST]
+        return f'<span class="{kind}" title="{html.escape(said)}">{match[1]}</span>'
+
+    return COMMENT.sub("", MARK.sub(span, content))
+
+
+class Marks(Preprocessor):
+    def run(self, lines: list[str]) -> list[str]:
+        return marked("\n".join(lines)).split("\n")
+
+
+class Pins(Extension):
+    def extendMarkdown(self, md: Markdown) -> None:
+        # After fences have been put aside (25), before raw HTML and its comments are (20).
+        md.preprocessors.register(Marks(md), "pins", 23)
+
+
+def on_config(config: Any) -> Any:
+    config.markdown_extensions.append(Pins())
+    return config
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    marks.clear()
+    for key, value in page.meta.items():
+        if isinstance(value, str):
+            page.meta[key] = COMMENT.sub("", value)
+    return markdown
+
+
+def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
+    return spans(content)

@@ -1,0 +1,249 @@
+"""The built site in a real browser: what a reader sees, copies, types and follows."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from built import Site
+from checker.compare import agree
+from paste import fresh, paste
+from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, Route
+
+LOOK = Path(__file__).with_name("look.js").read_text(encoding="utf-8")
+RAW = re.compile(r"\$[^$\n]+\$|\\\(|\\\[|\\[a-z]{2,}")
+DIGITS = re.compile(r"\d+(?:\.\d+)?")
+
+
+class Reader:
+    """A page of the browser which notices what goes wrong, with every other host cut off."""
+
+    def __init__(self, context: BrowserContext, site: Site) -> None:
+        self.site, self.faults = site, list[str]()
+        self.page: Page = context.new_page()
+        context.route("**/*", self._allow)
+        self.page.on("console", lambda said: self._note(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("requestfailed", self._failed)
+        self.page.on("response", self._answered)
+
+    def _allow(self, route: Route) -> None:
+        url = route.request.url
+        if url.startswith((self.site.url, "data:", "blob:")):
+            route.continue_()
+        else:
+            self.faults.append(f"asks another host: {url}")
+            route.abort()
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.faults.append(text)
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # a page left before its last request
+            self.faults.append(f"{request.failure} {request.url}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400:
+            self.faults.append(f"{response.status} {response.url}")
+
+    def open(self, page: str) -> None:
+        self.page.goto(self.site.url + page, wait_until="load")
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Browser, site: Site) -> Iterator[Reader]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.url)
+    yield Reader(context, site)
+    context.close()
+
+
+def scheme(page: Page, name: str) -> None:
+    page.emulate_media(color_scheme=name)  # type: ignore[arg-type]
+    wanted = {"light": "default", "dark": "slate"}[name]
+    page.wait_for_function(f"document.body.dataset.mdColorScheme === '{wanted}'")
+
+
+def test_every_page_opens(reader: Reader) -> None:
+    """E1, E15, C26: no error, no other host; pictures and formulas there, legible, in bounds."""
+    page, faults = reader.page, list[tuple[Any, ...]]()
+    for name in reader.site.pages:
+        reader.open(name)
+        for colours in ("light", "dark"):
+            scheme(page, colours)
+            seen = page.evaluate(LOOK)
+            faults += [(name, image) for image in seen["images"] if not image["drawn"]]
+            for picture in seen["pictures"]:
+                drawn = picture["width"] > 40 and picture["height"] > 40
+                if not (drawn and picture["name"] and picture["worst"] >= 4.5):
+                    faults.append((name, colours, picture))
+        for formula in seen["formulas"]:
+            if not (formula["width"] > 3 and formula["height"] > 3):
+                faults.append((name, formula))
+        faults += [(name, raw) for raw in RAW.findall(seen["prose"])]
+        for width in (390, 360):
+            page.set_viewport_size({"width": width, "height": 800})
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            if wide > width:
+                faults.append((name, f"{wide} px wide on a screen of {width}"))
+        page.set_viewport_size({"width": 1280, "height": 900})
+        scheme(page, "light")
+    assert not faults
+    assert not reader.faults
+
+
+def test_pictures_and_formulas_are_found(reader: Reader) -> None:
+    """The test above would pass on pages without any."""
+    reader.open("attention/reading-a-pattern/")
+    seen = reader.page.evaluate(LOOK)
+    assert seen["pictures"]
+    assert reader.page.locator("figure.picture details table").count() == len(seen["pictures"])
+    assert reader.page.locator(".pin").count()
+    reader.open("labs/three-tokens/")
+    assert reader.page.evaluate(LOOK)["formulas"]
+
+
+def test_c11_formulas_survive_navigation(reader: Reader) -> None:
+    page = reader.page
+    reader.open("")
+    page.evaluate("window.stayed = true")
+    links = page.eval_on_selector_all(
+        ".md-nav--primary a.md-nav__link[href]",
+        "found => [...new Set(found.map(a => a.href).filter(h => !h.includes('#')))]",
+    )
+    assert len(links) == len(reader.site.pages)
+    faults = []
+    for link in [*links[1:], "back"]:
+        if link == "back":
+            page.go_back()
+            link = links[-2]
+        else:
+            page.evaluate(
+                "url => [...document.querySelectorAll('.md-nav--primary a')]"
+                ".find(a => a.href === url).click()",
+                link,
+            )
+        page.wait_for_url(link)
+        title = re.search(r"<title>(.*?)</title>", reader.site.html(link[len(reader.site.url) :]))
+        assert title is not None
+        page.wait_for_function("t => document.title === t", arg=title[1])
+        seen = page.evaluate(LOOK)
+        there = reader.site.html(link[len(reader.site.url) :]).count("<math")
+        if RAW.search(seen["prose"]) or len(seen["formulas"]) != there:
+            faults.append(link)
+    assert page.evaluate("window.stayed") is True, "the page was loaded anew"
+    assert not faults
+    assert not reader.faults
+
+
+@pytest.fixture(scope="module")
+def copied(reader: Reader) -> dict[str, list[tuple[str, str | None]]]:
+    """Of each page, what its copy buttons copy, and the output shown under each snippet."""
+    page, found = reader.page, {}
+    for name in reader.site.pages:
+        reader.open(name)
+        snippets: list[tuple[str, str | None]] = []
+        for block in page.locator("article .highlight").all():
+            button = block.locator("button[data-md-type=copy], button.md-code__button").first
+            if not button.count() or not button.is_visible():
+                continue
+            page.evaluate("navigator.clipboard.writeText('nothing copied')")
+            button.click()
+            below = block.evaluate(
+                "b => b.nextElementSibling?.matches('.language-output')"
+                " ? b.nextElementSibling.querySelector('code').textContent : null"
+            )
+            text = page.evaluate("navigator.clipboard.readText()")
+            snippets.append((text, below))
+        found[name] = snippets
+    return found
+
+
+def same(shown: str, printed: str) -> bool:
+    """Equal text, numbers by the checker's rule."""
+    if DIGITS.sub("0", shown) != DIGITS.sub("0", printed):
+        return False
+    pairs = zip(DIGITS.findall(shown), DIGITS.findall(printed), strict=True)
+    return all(a == b or agree(a, float(b)) != "differs" for a, b in pairs)
+
+
+def test_snippets_pasted_give_what_is_shown(
+    copied: dict[str, list[tuple[str, str | None]]], site: Site
+) -> None:
+    pages = {page: found for page, found in copied.items() if not page.startswith("reference/")}
+    pages = {page: found for page, found in pages.items() if found}
+    assert {"", "attention/reading-a-pattern/", "labs/three-tokens/"} <= set(pages)
+    with fresh() as interpreters:
+        printed = interpreters.map(paste, [[code for code, _ in found] for found in pages.values()])
+    faults = [
+        (page, code, below, text)
+        for (page, found), texts in zip(pages.items(), printed, strict=True)
+        for (code, below), text in zip(found, texts, strict=True)
+        if not same((below or "").rstrip("\n"), text)
+    ]
+    assert not faults
+    for page, found in pages.items():
+        assert len(found) == site.html(page).count('<div class="language-python highlight">'), page
+
+
+def test_c10_copied_code_compiles(copied: dict[str, list[tuple[str, str | None]]]) -> None:
+    assert any(found for page, found in copied.items() if page.startswith("reference/"))
+    for page, found in copied.items():
+        for code, _ in found:
+            assert ">>>" not in code, (page, code)
+            assert code.strip(), page
+            compile(code, page or "home", "exec")
+
+
+def test_c24_the_header_stays_on_top(reader: Reader) -> None:
+    reader.open("attention/reading-a-pattern/")
+    covered = reader.page.evaluate(
+        """() => [...document.querySelectorAll("article :is(.highlight, .scroll)")].map(block => {
+            window.scrollTo(0, block.getBoundingClientRect().top + scrollY - 10);
+            const head = document.querySelector("header.md-header").getBoundingClientRect();
+            return [0.1, 0.5, 0.9].every(part => document
+                .elementFromPoint(head.left + head.width * part, head.top + head.height / 2)
+                .closest("header.md-header"));
+        })"""
+    )
+    assert covered
+    assert all(covered)
+
+
+QUERIES = {
+    "reading a pattern": "attention/reading-a-pattern/",
+    "worklog": "worklog/",
+    "causal_mask": "reference/attention/#tinyattn.attention.causal_mask",
+    "conventions": "conventions/",
+    "three tokens many scores": "labs/three-tokens/",
+}
+
+
+@pytest.mark.parametrize(("query", "first"), QUERIES.items())
+def test_c16_search_finds(reader: Reader, query: str, first: str) -> None:
+    page = reader.page
+    reader.open("")
+    box = page.locator(".md-search__input")
+    box.click()
+    box.press_sequentially(query)
+    hit = page.locator(".md-search-result__list li a").first
+    hit.wait_for(state="attached")
+    page.wait_for_timeout(150)
+    address = (hit.get_attribute("href") or "").partition("?")
+    found = address[0].removeprefix(reader.site.url) + "".join(re.findall(r"#.*", address[2]))
+    assert found == first
+    assert not reader.faults
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("name", ["", "attention/reading-a-pattern/", "reference/attention/"])
+def test_axe_finds_nothing(reader: Reader, name: str, colours: str) -> None:
+    reader.open(name)
+    scheme(reader.page, colours)
+    reader.page.wait_for_timeout(350)
+    found = Axe().run(reader.page).response["violations"]
+    assert not [(v["id"], [n["target"] for n in v["nodes"]][:4]) for v in found]
+    scheme(reader.page, "light")

@@ -1,0 +1,99 @@
+"""The built site, read as files: links, anchors, search, weight, and what must not be in it."""
+
+import gzip
+import json
+import re
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from built import BELOW, Page, Site, outside
+
+
+@pytest.fixture(scope="session")
+def read(site: Site) -> dict[str, Page]:
+    return {page: Page(site.html(page)) for page in site.pages}
+
+
+def test_the_build_takes_seconds(site: Site) -> None:
+    assert site.seconds < 20
+
+
+def test_every_source_is_a_page(site: Site) -> None:
+    from built import ROOT
+
+    sources = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/labs/*.py")]
+    names = [source.relative_to(ROOT / "docs").with_suffix("") for source in sources]
+    made = ["" if str(name) == "index" else f"{name.as_posix()}/" for name in names]
+    assert sorted(made) == site.pages
+
+
+def test_c13_ids_are_unique(read: dict[str, Page]) -> None:
+    for page, html in read.items():
+        assert len(html.ids) == len(set(html.ids)), (
+            page,
+            sorted(name for name in set(html.ids) if html.ids.count(name) > 1),
+        )
+
+
+def test_c15_links_and_anchors_lead_somewhere(site: Site, read: dict[str, Page]) -> None:
+    html404 = Page((site.folder / "404.html").read_text(encoding="utf-8"))
+    broken = []
+    for page, html in {**read, "404.html": html404}.items():
+        for link in html.links:
+            if outside(link) or link.startswith("javascript:"):
+                continue
+            path, fragment = urlsplit(urljoin(f"/{BELOW}/{page}", link))[2::2]
+            within = PurePosixPath(unquote(path)).relative_to(f"/{BELOW}").as_posix()
+            file = site.folder / within
+            if file.is_dir():
+                file = file / "index.html"
+                if not path.endswith("/"):
+                    broken.append((page, link, "a folder without its slash"))
+            if not file.is_file():
+                broken.append((page, link, "no such file"))
+            elif fragment and file.suffix == ".html":
+                there = "" if within == "." else f"{within}/"
+                if unquote(fragment) not in read.get(there, html).ids:
+                    broken.append((page, link, "no such anchor"))
+    assert not broken
+
+
+def test_no_source_shows_through(site: Site, read: dict[str, Page]) -> None:
+    """C18, C22, C27: no mark of Markdown, warning, progress bar, path or comment."""
+    for page, html in read.items():
+        text, shown = "".join(html.text), "".join(html.text + html.code)
+        for mark in ("!!!", "???", '=== "', "][", "[TOC]", "```", "$$"):
+            assert mark not in text, (page, mark)
+        for word in ("Warning", "/home/", "site-packages", "%|", "Traceback", "skip:"):
+            assert word not in shown, (page, word)
+        assert "<!--" not in site.html(page), page
+        assert not re.search("[\ue000-\uf8ff]", site.html(page)), page
+
+
+def test_a_page_is_light(site: Site) -> None:
+    weights = {page: len(gzip.compress(site.html(page).encode())) for page in site.pages}
+    assert max(weights.values()) <= 20_000, weights
+
+
+def test_c16_the_search_index_is_small_and_clean(site: Site) -> None:
+    index = (site.folder / "search" / "search_index.json").read_text(encoding="utf-8")
+    assert len(index) < 1_000_000
+    entries = json.loads(index)["docs"]
+    for junk in ("In [", "Out[", "Copied!", "tensor([", "Traceback", "¶", "<svg", "<math"):
+        assert not [entry["location"] for entry in entries if junk in entry["text"]], junk
+        assert not [entry["location"] for entry in entries if junk in entry["title"]], junk
+
+
+def test_c26_nothing_is_asked_of_another_host(site: Site, read: dict[str, Page]) -> None:
+    """What a page loads by itself; the browser test watches the same thing happen."""
+    for page in read:
+        loads = re.findall(r'<(?:script|img|iframe|source)\b[^>]*\bsrc="([^"]+)"', site.html(page))
+        loads += re.findall(
+            r'<link\b[^>]*rel="(?:stylesheet|preload|icon)"[^>]*href="([^"]+)"', site.html(page)
+        )
+        assert loads
+        assert not [load for load in loads if outside(load)], page
+    for sheet in site.folder.rglob("*.css"):
+        for target in re.findall(r"url\(\"?([^)\"]+)", sheet.read_text(encoding="utf-8")):
+            assert target.startswith("data:") or not outside(target), (sheet.name, target)
