@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tinyattn
 from tinyattn import ShapeError, causal_mask, pattern
 from tinyattn.draw import draw_matrix, draw_pattern
 from tinyattn.grid import LABELLED, LEGIBLE, is_dark, shade
@@ -294,6 +295,12 @@ def test_f3_a_plain_script_saves_a_picture(tmp_path):
     assert path.read_bytes() == draw_pattern(torch.eye(2), ["The", "cat"]).svg.encode()
 
 
+def test_e17_one_import_is_enough():
+    """Each picture's sub-module had to be imported by hand."""
+    assert tinyattn.draw_pattern is draw_pattern
+    assert {"Picture", "draw_pattern", "draw_matrix", "show"} <= set(tinyattn.__all__)
+
+
 def test_another_file_type_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.svg"):
         draw_pattern(PATTERN, TOKENS).save(tmp_path / "eye.png")
@@ -344,7 +351,7 @@ def test_any_tokens_give_well_formed_pictures_that_name_them(tokens, title):
     assert len(told["rows"]) == len(tokens)
     drawn = " ".join(texts(picture))
     assert all(label in drawn for label in told["rows"])
-    assert parsed(draw_matrix(A, tokens, title=title)).tag == f"{SVG}svg"
+    assert parsed(draw_matrix(A, tokens, axes=(title, title), title=title)).tag == f"{SVG}svg"
 
 
 # colours
