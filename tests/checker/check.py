@@ -26,14 +26,14 @@ def check(page: Page, truths: list[Truth]) -> list[Fault]:
 
 
 def ties(page: Page, truths: list[Truth]) -> set[str]:
-    """The pins whose value lies on a rounding tie, as the lock writes them."""
+    """The pins whose value lies on a rounding tie or near one, as the lock writes them."""
     return {
         tie_key(item)
         for item, truth in zip(page.items, truths, strict=True)
         if isinstance(item, Pin)
         and item.op == "="
         and not (truth.error or truth.not_run)
-        and compare(item.literal, truth.value, in_percent(item)) == "tie"
+        and compare(item.literal, truth.value, in_percent(item)) in ("tie", "near")
     }
 
 
@@ -71,10 +71,10 @@ def _check_code(item: Code, truth: Truth) -> Iterator[tuple[int, str]]:
         if truth.error:
             yield item.line, f"raises {truth.error}"
         elif truth.text and not item.in_lab:
-            below = "output" if item.in_docstring else "```output fence"
+            below = "output" if item.module else "```output fence"
             first = truth.text.split("\n")[0]
             yield item.line, f"shows {first!r}, but no {below} follows"
-    elif item.in_docstring and truth.error and said.text == truth.error:
+    elif item.module and truth.error and said.text == truth.error:
         return
     elif said.text != truth.text:
         ours, theirs = said.text.split("\n"), truth.text.split("\n")

@@ -4,11 +4,12 @@ import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from checker.grammar import DIGITS, SIGNED, WORDS
 
-Verdict = Literal["same", "tie", "differs"]
+Verdict = Literal["same", "near", "tie", "differs"]  # from good to bad
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 RELATIVE, ABSOLUTE = 1e-6, 1e-6  # what two processors may disagree by
 
 
@@ -28,8 +29,9 @@ def plain(value: Any) -> Any:
 def agree(written: str, value: float) -> Verdict:
     """Compare a written number with a computed one.
 
-    Half a unit of the last digit is rounding. A value that lies on a tie, give or take float
-    noise, might be written either way: that is its own verdict.
+    Half a unit of the last digit is rounding. A value on a tie, give or take float noise, might
+    be written either way: that is its own verdict. Another processor may find a value a little
+    nearer to the tie, so near it is one too.
     """
     digits = written.replace("−", "-").replace(",", "")
     number = Decimal(digits)
@@ -40,11 +42,11 @@ def agree(written: str, value: float) -> Verdict:
     if isinstance(value, int) and exponent == 0:
         return "same" if number == value else "differs"
     unit = 10.0**exponent
-    noise = min(RELATIVE * abs(value) + ABSOLUTE, unit / 4)
-    apart = abs(float(number - Decimal(value)))
-    if apart <= unit / 2 - noise:
-        return "same"
-    return "tie" if apart <= unit / 2 + noise else "differs"
+    noise = min(RELATIVE * abs(value) + ABSOLUTE, unit / 8)
+    over = abs(float(number - Decimal(value))) - unit / 2
+    if over > noise:
+        return "differs"
+    return "tie" if over > -noise else "near" if over > -2 * noise else "same"
 
 
 def compare(literal: str, value: Any, in_percent: bool = False) -> Verdict:
@@ -62,8 +64,8 @@ def _compare(said: Any, value: Any, in_percent: bool) -> Verdict:
         return _leaf(said, value, in_percent)
     if not isinstance(value, list) or len(said) != len(value):
         return "differs"
-    verdicts = {_compare(one, other, in_percent) for one, other in zip(said, value, strict=True)}
-    return "differs" if "differs" in verdicts else "tie" if "tie" in verdicts else "same"
+    verdicts = [_compare(one, other, in_percent) for one, other in zip(said, value, strict=True)]
+    return max(verdicts, key=VERDICTS.index, default="same")
 
 
 def _leaf(said: str, value: Any, in_percent: bool) -> Verdict:

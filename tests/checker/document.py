@@ -7,7 +7,9 @@ what can be seen to be wrong without running anything.
 import ast
 import bisect
 import doctest
+import io
 import re
+import tokenize
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from checker import fences
 from checker.fences import Fence
+from checker.grammar import IN_CODE
 from checker.project import LOCK, Project, Said
 
 
@@ -45,7 +48,7 @@ class Code:
     prefix: str = ""
     scope: int = 0  # examples share names within one scope
     in_lab: bool = False  # the site shows the outputs of a lab by itself
-    in_docstring: bool = False
+    module: str = ""  # where it is a docstring's
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ def _examples(page: Page, prose: str, cells: list[Fence]) -> None:
     for fence, below in zip_longest(page.fences, page.fences[1:]):
         language = fence.language
         if language == "python":
+            _comments(page, fence)
             output = None
             shown = below is not None and below.language == "output"
             if below and shown and not prose[fence.end : below.start].strip(" \t\n>"):
@@ -155,7 +159,7 @@ def _examples(page: Page, prose: str, cells: list[Fence]) -> None:
                     source=fence.text,
                     output=output,
                     end=fence.end,
-                    prefix=fence.prefix,
+                    prefix="# " + fence.prefix[2:] if cells else fence.prefix,
                     in_lab=fence in cells,
                 )
             )
@@ -173,6 +177,20 @@ def _examples(page: Page, prose: str, cells: list[Fence]) -> None:
         else:
             known = ", ".join(sorted(fences.TEXT))
             page.fault(fence.start, f"unknown language {language}: python, output, {known}")
+
+
+def _comments(page: Page, fence: Fence) -> None:
+    """Numbers in the comments of code look true and are never held against anything."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(fence.text).readline))
+    except (SyntaxError, tokenize.TokenError):
+        return  # running it says so
+    for token in tokens:
+        numbers = IN_CODE.finditer(token.string) if token.type == tokenize.COMMENT else ()
+        for number in numbers:
+            if number["number"]:
+                at = page.starts[page.line(fence.body) + token.start[0] - 2]
+                page.fault(at, f"{number['number']} in a comment of code: nothing checks it")
 
 
 def _docstrings(page: Page) -> None:
@@ -203,7 +221,7 @@ def _docstrings(page: Page) -> None:
                     end=start,
                     prefix=" " * example.indent,
                     scope=scope,
-                    in_docstring=True,
+                    module=page.module,
                 )
             )
 

@@ -61,17 +61,14 @@ LITERAL = "|".join(
 _PIN = r"<!--\s*(?P<op>[=<>])\s*(?P<expression>[^\s=<>-].*?|-.*?)\s*-->"
 _GIVEN = r"<!--\s*given:\s*(?P<source>\S.*?)\s*-->"
 
-PIN = re.compile(rf"(?P<literal>{LITERAL}){_PIN}", re.S)
-GIVEN = re.compile(rf"(?P<literal>{LITERAL}){_GIVEN}", re.S)
-PICTURE = re.compile(rf"(?P<literal>{IMAGE}){_PIN}", re.S)
-
 
 def _renamed(pattern: str) -> str:
     """The same pattern for a second place in one expression, where names are taken."""
     return re.sub(r"\?P<(op|expr|alt|target)\w*>", r"?P<\g<1>2>", pattern)
 
 
-# What a number in prose is not, tried in this order at each character.
+# What prose is made of, tried in this order at each character: first what says a number with
+# its comment, then what holds no number, and at last a number that nothing vouches for.
 TOKEN = re.compile(
     "|".join(
         (
@@ -98,10 +95,3 @@ IN_CODE = re.compile(rf"{NAME}|(?P<number>{DIGITS})")
 IN_MATH = re.compile(
     rf"(?<=[A-Za-z}})'])_(?:\d|\{{\d+(?:,\s*\d+)*\}})|(?P<number>{DIGITS}|[{SUPERSCRIPT}]+)"
 )
-
-
-def strip_pins(text: str) -> str:
-    """The text as a reader sees it: pins, bounds and sources gone, their literals kept."""
-    for pattern in (PICTURE, PIN, GIVEN):
-        text = pattern.sub(lambda match: match["literal"], text)
-    return text

@@ -37,7 +37,7 @@ def shown_digits(page: Page) -> list[int]:
             text = text[: item.at] + re.sub(r"[^\n]", " ", text[item.at : end]) + text[end:]
     hidden = (
         r"<!--.*?-->|\]\([^)]*\)|https?://[^\s)>]+|<[A-Za-z/][^<>]*>|\{[:#.][^}\n]*\}"
-        r"|^[ \t>]*(?:[-*+] +)?\d{1,2}[.)] |(?<=[A-Za-z})'])_\{?\d+\}?"
+        r"|^#?[ \t>]*(?:[-*+] +)?\d{1,2}[.)] |(?<=[A-Za-z})'])_\{?\d+\}?"
         r"|[A-Z]\w*(?:-\d[\w.]*\w|-\d)|[^\W\d]\w*"
     )
     spans = [match.span() for match in re.finditer(hidden, text, re.S | re.M)]
@@ -114,11 +114,12 @@ def orphans(project: Project) -> list[str]:
 
 def count_examples(text: str, suffix: str = ".md") -> int:
     """Count what looks like an example, without reading as ``parse`` does."""
-    if suffix == ".py":
+    if suffix == ".py" and "\n# %%" not in text:
         return len(re.findall(r"^\s*>>> ", text, re.M))
-    count, quoted = 0, False
+    count = len(re.findall(r"^# %%(?!.*\[markdown\])", text, re.M))
+    quoted = False
     for line in text.splitlines():
-        stripped = line.lstrip(" \t>-*+0123456789.)")
+        stripped = line.lstrip(" \t>#-*+0123456789.)")
         if stripped.startswith(("````", "~~~~")):
             quoted = not quoted
         elif not quoted and stripped.startswith(("```", "~~~")) and "py" in stripped.lower():

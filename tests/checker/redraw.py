@@ -40,14 +40,14 @@ def _output(item: Code, truth: Truth) -> tuple[int, int, str] | None:
     if said is None:
         if truth.error or item.in_lab or not truth.text:
             return None
-        if item.in_docstring:
+        if item.module:
             return item.end, item.end, _prefixed(truth.text, item.prefix)
         body = _prefixed(f"```output\n{truth.text}\n```", item.prefix).rstrip("\n")
         return item.end, item.end, f"\n{item.prefix.rstrip()}\n{body}"
     new = truth.text
     if truth.error and not same_error(truth.error, said.text):
         return None  # an accident is not to be written down as a result
-    if truth.error and item.in_docstring:
+    if truth.error and item.module:
         if said.text == truth.error:
             return None
         new = f"Traceback (most recent call last):\n    ...\n{truth.error}"

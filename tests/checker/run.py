@@ -49,6 +49,7 @@ def clean_slate() -> Iterator[None]:
     try:
         torch.set_printoptions(profile="default", sci_mode=None)
         torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
         torch.set_grad_enabled(True)
         torch.set_num_threads(1)
         torch.manual_seed(0)
@@ -66,6 +67,7 @@ def clean_slate() -> Iterator[None]:
     finally:
         vars(printing).update(saved[0])
         torch.set_default_dtype(saved[1])
+        torch.set_default_device(None)
         torch.set_grad_enabled(saved[2])
         torch.set_num_threads(saved[3])
         torch.set_rng_state(dice[0])
@@ -106,20 +108,15 @@ def run(page: Page) -> list[Truth]:
 def _module(page: Page) -> types.ModuleType:
     """What the page's names live in: ``__main__``, as for a reader who pastes them.
 
-    A docstring knows what its module defines, and nothing else. The module's source is the
-    page without its prose, so that ``inspect.getsource`` finds functions.
+    Its source is the page without its prose, so that ``inspect.getsource`` finds functions.
     """
     module = types.ModuleType("__main__")
-    if page.module:
-        defined = importlib.import_module(page.module)
-        names = vars(defined).items()
-        vars(module).update({k: v for k, v in names if getattr(v, "__module__", "") == page.module})
     module.__file__ = f"<{page.name}>"
     lines = [""] * page.text.count("\n")
     for item in page.items:
         if isinstance(item, Code):
-            lines[item.line - 1 :] = item.source.split("\n") + lines[item.line - 1 :]
-            del lines[page.text.count("\n") + 1 :]
+            rows = item.source.splitlines()
+            lines[item.line - 1 : item.line - 1 + len(rows)] = rows
     source = [line + "\n" for line in lines]
     linecache.cache[module.__file__] = (sum(map(len, source)), None, source, module.__file__)
     return module
@@ -134,8 +131,9 @@ def _as_main() -> Iterator[Any]:
         sys.modules["__main__"] = main
 
 
-def _dice() -> tuple[Any, ...]:
-    return torch.get_rng_state().tolist(), str(np.random.get_state())
+def _dice() -> tuple[object, ...]:
+    _, keys, place, *_ = np.random.get_state()
+    return torch.get_rng_state().numpy().tobytes(), np.asarray(keys).tobytes(), place
 
 
 def _execute(item: Code, module: types.ModuleType) -> Truth:
@@ -149,6 +147,8 @@ def _execute(item: Code, module: types.ModuleType) -> Truth:
     ):
         warnings.simplefilter("always")
         try:
+            if item.module:
+                _define(item.module, vars(module))
             tree = ast.parse(item.source, name)
             ast.increment_lineno(tree, item.line - 1)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -168,6 +168,13 @@ def _execute(item: Code, module: types.ModuleType) -> Truth:
     elif complaints.getvalue():
         complaint = f"writes to stderr: {complaints.getvalue().strip()}"
     return Truth(text=shown.getvalue().rstrip("\n"), error=error, complaint=complaint)
+
+
+def _define(name: str, names: dict[str, Any]) -> None:
+    """Let a docstring know what its module defines; what that imports, it imports itself."""
+    for key, value in vars(importlib.import_module(name)).items():
+        if getattr(value, "__module__", "") == name:
+            names.setdefault(key, value)
 
 
 def error_text(error: BaseException) -> str:
