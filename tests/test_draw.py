@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tinyattn
@@ -343,6 +343,7 @@ def test_a_long_label_is_shortened_and_kept_whole_in_its_title():
 
 @settings(deadline=None)  # the first call of a checked function is slow
 @given(st.lists(st.text(), min_size=1, max_size=5), st.text())
+@example(["\x00", "\ufffe", "\ud800"], "\x1f<&]]>")
 def test_any_tokens_give_well_formed_pictures_that_name_them(tokens, title):
     A = random_pattern(len(tokens))
     picture = draw_pattern(A, tokens, title=title)
