@@ -10,13 +10,24 @@ import tinyattn
 PACKAGE = Path(tinyattn.__file__).parent
 FLOORS = [
     {"shapes"},
-    {"attention", "show", "draw", "circuits", "lowrank", "norm", "mlp", "positions"},
+    {"attention", "circuits", "lowrank", "norm", "mlp", "positions", "dependence"}
+    | {"show", "svg", "grid", "draw", "diagrams", "flow"},
     {"head", "stream"},
     {"model"},
     {"handmade", "paths", "detect", "interventions", "training", "interop"},
     {"__init__"},
 ]
-NEIGHBOURS = {("draw", "show"), ("circuits", "lowrank"), ("head", "stream")}
+NEIGHBOURS = {("circuits", "lowrank"), ("head", "stream"), ("diagrams", "dependence")} | {
+    (picture, part)
+    for picture, parts in {
+        "svg": ["show"],
+        "grid": ["show", "svg"],
+        "draw": ["show", "svg", "grid"],
+        "diagrams": ["show", "svg", "grid"],
+        "flow": ["show", "svg"],
+    }.items()
+    for part in parts
+}
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 
 

@@ -12,7 +12,10 @@ from tinyattn.attention import (
     scores,
     write,
 )
+from tinyattn.dependence import critical_path, depends, earliest, generation, reach
+from tinyattn.diagrams import draw_dependencies, draw_stream
 from tinyattn.draw import Picture, draw_matrix, draw_pattern
+from tinyattn.flow import draw_shapes
 from tinyattn.head import Attended, Head, Heads, attend, merge_heads, split_heads
 from tinyattn.shapes import ShapeError
 from tinyattn.show import show
@@ -29,13 +32,21 @@ __all__ = [
     "Stream",
     "attend",
     "causal_mask",
+    "critical_path",
+    "depends",
+    "draw_dependencies",
     "draw_matrix",
     "draw_pattern",
+    "draw_shapes",
+    "draw_stream",
+    "earliest",
+    "generation",
     "mask_scores",
     "merge_heads",
     "mix",
     "pattern",
     "project",
+    "reach",
     "scores",
     "show",
     "split_heads",

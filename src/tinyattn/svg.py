@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -38,6 +38,9 @@ TOKENS = 8
 """How many colours positions have before the colours repeat."""
 
 SANS, MONO = "system-ui,sans-serif", "ui-monospace,Menlo,Consolas,monospace"
+PAD = 12
+"""Room around what is drawn."""
+
 LONGEST = 12
 """Columns of a label before it is shortened; the whole of it is then in its title."""
 
@@ -95,6 +98,52 @@ direction="ltr" font-family="{SANS}" style="max-width:100%;height:auto">
 </svg>
 """
     return Picture(svg, title)
+
+
+def finish(
+    body: Iterable[str],
+    legend: Sequence[tuple[str, str]],
+    corner: tuple[float, float],
+    names: tuple[str | None, str],
+    description: str,
+    data: object,
+) -> Picture:
+    """Put the legend below what is drawn, and frame both.
+
+    Args:
+        body: What is drawn.
+        legend: Lines, each with a paint for the square before it, or none.
+        corner: How far it reaches to the right and down.
+        names: The title that is seen, if there is one, and the name without it.
+        description: What is seen, in words.
+        data: What the metadata says.
+    """
+    wide, y = corner
+    lines = []
+    for paint, line in legend:
+        y += 16
+        if paint:
+            lines.append(rect(PAD, y - 8, 9, 9, fill(paint)))
+        lines.append(text(PAD + (14 if paint else 0), y, line))
+        wide = max(wide, PAD + 14 + words_length(line, 11))
+    title = visible(names[0]) if names[0] else names[1]
+    drawn = [*body, *group(f'font-size="11" {fill("muted")}', lines)]
+    return document(wide + PAD, y + PAD, drawn, title, description, data)
+
+
+def group(attributes: str, drawn: Sequence[str]) -> list[str]:
+    """Give many elements the same attributes; nothing, if there are none."""
+    return [f"<g {attributes}>", *drawn, "</g>"] if drawn else []
+
+
+def face(font: float, anchor: str) -> str:
+    """The attributes of numbers and tokens: a font of one width."""
+    return f' font-family="{MONO}" font-size="{plain(font)}" text-anchor="{anchor}"'
+
+
+def title_face() -> str:
+    """The attributes of a title."""
+    return f'font-size="15" {fill("ink")}'
 
 
 def text(x: float, y: float, words: str, attributes: str = "") -> str:
