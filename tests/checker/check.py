@@ -7,7 +7,7 @@ from pathlib import Path
 from checker.compare import compare
 from checker.document import Code, Fault, Page, Picture, Pin, parse
 from checker.project import Project
-from checker.run import Truth, run
+from checker.run import Truth, run, same_error
 
 
 def faults(text: str, path: Path, project: Project | None = None) -> list[Fault]:
@@ -67,10 +67,10 @@ def _check(page: Page, item: Code | Pin | Picture, truth: Truth) -> Iterator[tup
 
 def _check_code(item: Code, truth: Truth) -> Iterator[tuple[int, str]]:
     said = item.output
-    if said is None:
-        if truth.error:
-            yield item.line, f"raises {truth.error}"
-        elif truth.text and not item.in_lab:
+    if truth.error and not (said and same_error(truth.error, said.text)):
+        yield truth.line, f"raises {truth.error}"
+    elif said is None:
+        if truth.text and not item.in_lab:
             below = "output" if item.module else "```output fence"
             first = truth.text.split("\n")[0]
             yield item.line, f"shows {first!r}, but no {below} follows"

@@ -1,6 +1,5 @@
 """Write what the code gives into the pages: outputs, pins, pictures and the lock."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from checker.check import in_percent, ties
@@ -94,9 +93,3 @@ def said(page: Page, truths: list[Truth]) -> Said:
     """What the lock is to hold of this page."""
     given = tuple((given.literal, given.source) for given in page.given)
     return Said(given, tuple(sorted(ties(page, truths))))
-
-
-def with_own_lock(text: str, path: Path, project: Project) -> Project:
-    """The project with this text's own sources locked, as after a redraw."""
-    page = parse(text, path, project)
-    return replace(project, lock={**project.lock, page.name: said(page, run(page))})

@@ -30,6 +30,7 @@ class Truth:
     text: str = ""
     value: Any = None
     error: str = ""  # as Python prints it under a traceback
+    line: int = 0  # where it was raised
     complaint: str = ""  # wrong whatever the page says
     not_run: str = ""
 
@@ -99,7 +100,7 @@ def run(page: Page) -> list[Truth]:
                     )
                 truths.append(truth)
                 if truth.error and not (item.output and same_error(truth.error, item.output.text)):
-                    stopped = f"not run: line {item.line} failed"
+                    stopped = f"not run: line {truth.line} failed"
             else:
                 truths.append(_evaluate(item.expression, module, isinstance(item, Picture)))
     return truths
@@ -139,7 +140,7 @@ def _dice() -> tuple[object, ...]:
 def _execute(item: Code, module: types.ModuleType) -> Truth:
     """Run an example as a notebook cell: what it prints, then what its last line shows."""
     shown, complaints = io.StringIO(), io.StringIO()
-    name, error, complaint = str(module.__file__), "", ""
+    name, error, line, complaint = str(module.__file__), "", item.line, ""
     with (
         contextlib.redirect_stdout(shown),
         contextlib.redirect_stderr(complaints),
@@ -163,11 +164,15 @@ def _execute(item: Code, module: types.ModuleType) -> Truth:
         except BaseException as raised:  # an example may raise anything, SystemExit too
             error = error_text(raised)
             shown.write(error + "\n")
+            for frame, number in traceback.walk_tb(raised.__traceback__):
+                line = number if frame.f_code.co_filename == name else line
+            if isinstance(raised, SyntaxError) and raised.filename == name:
+                line = item.line + (raised.lineno or 1) - 1
     if caught:
         complaint = f"warns: {caught[0].category.__name__}: {caught[0].message}"
     elif complaints.getvalue():
         complaint = f"writes to stderr: {complaints.getvalue().strip()}"
-    return Truth(text=shown.getvalue().rstrip("\n"), error=error, complaint=complaint)
+    return Truth(shown.getvalue().rstrip("\n"), error=error, line=line, complaint=complaint)
 
 
 def _define(name: str, names: dict[str, Any]) -> None:
