@@ -1,9 +1,13 @@
-"""Frames: what may be wider than a phone scrolls inside a frame, so that the page never does."""
+"""Frames: what may be wider than a phone scrolls inside a frame, so that the page never does.
+
+Search is left to the prose: snippets and outputs would fill its results with brackets.
+"""
 
 import re
 from typing import Any
 
 TABLE = re.compile(r"<table>(.*?)</table>", re.DOTALL)
+BLOCK = re.compile(r'<div class="((?:[\w-]+ )*)highlight">')
 ERROR = re.compile(
     r'<div class="language-output (highlight"><pre><span></span><code>'
     r'(?:<span class="go">[^\n]*\n)*?<span class="go">[\w.]*(?:Error|Exception)\b)'
@@ -13,4 +17,5 @@ ERROR = re.compile(
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
     # A class of its own keeps the theme from wrapping a table in a frame no key can reach.
     content = TABLE.sub(r'<div class="scroll"><table class="table">\1</table></div>', content)
-    return ERROR.sub(r'<div class="language-output error \1', content)
+    content = ERROR.sub(r'<div class="language-output error \1', content)
+    return BLOCK.sub(r'<div data-search-exclude="true" class="\1highlight">', content)
