@@ -1,0 +1,168 @@
+"""Norms: what a layer reads is the stream, brought to one size at every position.
+
+A norm divides each position's vector by a number found in that vector alone. That number is all
+that keeps it from being linear. Hold it still and a norm can be taken apart: the normalised parts
+of a sum then add up to the normalised sum. What is linear in it, gain and bias, can be moved into
+the weight that reads next.
+"""
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
+from jaxtyping import Float
+from torch import Tensor
+
+from tinyattn.shapes import typed
+
+
+@typed
+def layer_norm(
+    x: Float[Tensor, "*batch pos d_model"],
+    gain: Float[Tensor, " d_model"] | None = None,
+    bias: Float[Tensor, " d_model"] | None = None,
+    eps: float | int = 1e-5,
+    *,
+    scale_of: Float[Tensor, "*whole pos d_model"] | None = None,
+) -> Float[Tensor, "*batch pos d_model"]:
+    """Give every position's vector mean 0 and standard deviation 1, then gain and bias.
+
+    The deviation is the biased one (divide by ``d_model``), and ``eps`` stands under the root.
+
+    Args:
+        x: The stream, or a part of it.
+        gain: Multiplies each entry.
+        bias: Is added to each entry afterwards.
+        eps: Keeps a constant vector from being divided by 0.
+        scale_of: Divide by the deviation of this stream rather than that of ``x``. With the scale
+            of the whole, the parts of a sum still sum to it.
+
+    Raises:
+        ShapeError: If a weight does not have the stream's width and dtype.
+
+    Examples:
+        >>> import torch
+        >>> layer_norm(torch.tensor([[1.0, 3.0, 1.0, 3.0]]), eps=0.0).tolist()
+        [[-1.0, 1.0, -1.0, 1.0]]
+
+    Source: Ba et al. (2016), section 3.
+    """
+    if scale_of is None:
+        return F.layer_norm(x, x.shape[-1:], gain, bias, eps)
+    centred = x - x.mean(dim=-1, keepdim=True)
+    return _apply(centred / norm_scale(scale_of, eps), gain, bias)
+
+
+@typed
+def rms_norm(
+    x: Float[Tensor, "*batch pos d_model"],
+    gain: Float[Tensor, " d_model"] | None = None,
+    eps: float | int = 1e-5,
+    *,
+    scale_of: Float[Tensor, "*whole pos d_model"] | None = None,
+) -> Float[Tensor, "*batch pos d_model"]:
+    """Give every position's vector a mean square of 1, then the gain. The mean stays.
+
+    Args:
+        x: The stream, or a part of it.
+        gain: Multiplies each entry.
+        eps: Keeps a vector of zeros from being divided by 0.
+        scale_of: Divide by the scale of this stream rather than that of ``x``.
+
+    Raises:
+        ShapeError: If the gain does not have the stream's width and dtype.
+
+    Examples:
+        >>> import torch
+        >>> from tinyattn import show
+        >>> print(show(rms_norm(torch.tensor([[1.0, 7.0]])), digits=1))
+             0    1
+        0  0.2  1.4
+
+    Source: Zhang and Sennrich (2019), section 4.
+    """
+    if scale_of is None:
+        return F.rms_norm(x, x.shape[-1:], gain, eps)
+    return _apply(x / norm_scale(scale_of, eps, centred=False), gain, None)
+
+
+@typed
+def norm_scale(
+    x: Float[Tensor, "*batch pos d_model"], eps: float | int = 1e-5, *, centred: bool = True
+) -> Float[Tensor, "*batch pos 1"]:
+    """Find the number a norm divides each position by: the one part of it that is not linear.
+
+    Args:
+        x: The stream.
+        eps: As the norm uses it.
+        centred: True for layer norm (the deviation from the mean), False for RMS norm.
+
+    Examples:
+        >>> import torch
+        >>> norm_scale(torch.tensor([[1.0, 7.0]]), 0.0).tolist()
+        [[3.0]]
+        >>> norm_scale(torch.tensor([[1.0, 7.0]]), 0.0, centred=False).tolist()
+        [[5.0]]
+    """
+    if centred:
+        x = x - x.mean(dim=-1, keepdim=True)
+    return (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()
+
+
+@typed
+def fold_norm(
+    W: Float[Tensor, "*batch d_model column"],
+    b: Float[Tensor, "*batch column"] | None = None,
+    *,
+    gain: Float[Tensor, " d_model"] | None = None,
+    bias: Float[Tensor, " d_model"] | None = None,
+) -> tuple[Float[Tensor, "*batch d_model column"], Float[Tensor, "*batch column"]]:
+    """Move a norm's gain and bias into the weight that reads the norm, and that weight's bias.
+
+    The gain scales the rows of ``W``; the bias, read through ``W``, becomes a bias. The norm that
+    remains has no weights, and what is read is the same. This needs a norm that stands directly
+    before the weight. After a post-norm block the stream itself is what was normalised, other
+    readers see its gain too, and there is nothing to move.
+
+    Args:
+        W: The weight that reads, or one for each head.
+        b: Its bias.
+        gain: The norm's gain.
+        bias: The norm's bias.
+
+    Returns:
+        The weight and the bias that read the bare norm.
+
+    Raises:
+        ShapeError: If the norm's width is not the weight's.
+
+    Examples:
+        >>> import torch
+        >>> W, b = fold_norm(torch.eye(2), gain=torch.tensor([2.0, 3.0]), bias=torch.ones(2))
+        >>> W.tolist(), b.tolist()
+        ([[2.0, 0.0], [0.0, 3.0]], [1.0, 1.0])
+    """
+    offset = torch.zeros_like(W[..., 0, :]) if b is None else b
+    if bias is not None:
+        offset = offset + bias @ W
+    return (W if gain is None else gain[:, None] * W), offset
+
+
+@typed
+def centre(W: Float[Tensor, "*batch column"]) -> Float[Tensor, "*batch column"]:
+    """Take out of every row its mean.
+
+    A weight that writes (``W_O``, ``W_out``, ``W_E``) then never moves the mean of the stream,
+    which layer norm takes out anyway. An unembedding then gives logits whose mean over the
+    vocabulary is 0: a constant for each position, which no softmax sees. Under RMS norm a writer
+    must not be centred: its mean is read.
+
+    Examples:
+        >>> import torch
+        >>> centre(torch.tensor([[1.0, 3.0], [0.0, 0.0]])).tolist()
+        [[-1.0, 1.0], [0.0, 0.0]]
+    """
+    return W - W.mean(dim=-1, keepdim=True)
+
+
+def _apply(x: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:
+    x = x if gain is None else x * gain
+    return x if bias is None else x + bias

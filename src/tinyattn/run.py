@@ -1,0 +1,284 @@
+"""A run: the stream at every boundary of one pass, from which all else is computed when asked.
+
+The stream is all the state there is. What a layer asked, offered, weighed and wrote is a function
+of the stream before it, so a run keeps the stream and the logits and nothing more: that is what
+makes it as cheap as the logits alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from tinyattn.attention import pattern
+from tinyattn.block import Block, Edit, Scene
+from tinyattn.edits import check_names
+from tinyattn.head import Attended
+from tinyattn.shapes import describe
+from tinyattn.stream import Stream
+
+if TYPE_CHECKING:
+    from tinyattn.model import Transformer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """Everything that happened in one pass, under the site's names.
+
+    Kept are the ``tokens``, the ``stream`` at every sub-layer boundary, and the ``logits``.
+    Everything else is computed from the stream when asked, at the cost of that layer's step.
+    Layers count from 0; negative numbers count from the end. :meth:`Transformer.run` makes one.
+
+    Examples:
+        >>> from tinyattn import Config, Transformer
+        >>> config = Config(d_model=8, d_head=4, n_heads=2, n_layers=2, d_vocab=5, n_ctx=6)
+        >>> run = Transformer(config).run([1, 2, 3])
+        >>> run
+        Run(2 layers, tokens=int64[3], logits=float32[3, 5])
+        >>> run.pattern(0).shape, run.out(1).shape
+        (torch.Size([2, 3, 3]), torch.Size([2, 3, 8]))
+        >>> run.ledger().writers
+        ('embed', 'pos', '0.attn', '1.attn')
+
+    Source: Elhage et al. (2021), "High-Level Architecture".
+    """
+
+    model: "Transformer"
+    tokens: Int[Tensor, "*batch pos"]
+    logits: Float[Tensor, "*batch pos d_vocab"]
+    stream: tuple[Float[Tensor, "*batch pos d_model"], ...]
+    scene: Scene
+    edits: dict[str, Edit] = field(default_factory=dict)
+    changes: dict[str, float] = field(default_factory=dict)
+    remember: bool = False
+    grad: bool = False
+    _known: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+
+    def resid_pre(self, layer: int) -> Float[Tensor, "*batch pos d_model"]:
+        """The stream before a block: what its heads read."""
+        return self.stream[self._layer(layer) * self._step]
+
+    def resid_mid(self, layer: int) -> Float[Tensor, "*batch pos d_model"]:
+        """The stream between heads and neurons: what the neurons read.
+
+        Raises:
+            ValueError: If the model is attention only.
+        """
+        self._needs_neurons("resid_mid")
+        return self.stream[self._layer(layer) * self._step + 1]
+
+    def resid_post(self, layer: int) -> Float[Tensor, "*batch pos d_model"]:
+        """The stream after a block, which is the stream before the next."""
+        return self.stream[(self._layer(layer) + 1) * self._step]
+
+    @property
+    def final(self) -> Float[Tensor, "*batch pos d_model"]:
+        """The stream after the last block: what the unembedding reads, through the final norm."""
+        return self.stream[-1]
+
+    def q(self, layer: int) -> Float[Tensor, "*batch head pos d_head"]:
+        """What each position asks, in every head."""
+        return self._ask("q", layer)
+
+    def k(self, layer: int) -> Float[Tensor, "*batch head pos d_head"]:
+        """What each position offers, in every head; shared keys are repeated."""
+        return self._ask("k", layer)
+
+    def v(self, layer: int) -> Float[Tensor, "*batch head pos d_head"]:
+        """What each position carries, in every head; shared values are repeated."""
+        return self._ask("v", layer)
+
+    def scores(self, layer: int) -> Float[Tensor, "*batch head query key"]:
+        """How well queries match keys: scaled, and −∞ where a query may not look."""
+        return self._ask("scores", layer)
+
+    def pattern(self, layer: int) -> Float[Tensor, "*batch head query key"]:
+        """How much each query reads of each key. Rows read, columns are read."""
+        return self._ask("pattern", layer)
+
+    def z(self, layer: int) -> Float[Tensor, "*batch head pos d_head"]:
+        """What each query takes in: the values, mixed."""
+        return self._ask("z", layer)
+
+    def out(self, layer: int) -> Float[Tensor, "*batch head pos d_model"]:
+        """Each head's write. The layer's own bias ``b_O`` belongs to none of them."""
+        return self._ask("out", layer)
+
+    def attn_out(self, layer: int) -> Float[Tensor, "*batch pos d_model"]:
+        """What the heads of a layer added to the stream together, with ``b_O``."""
+        return self._ask("attn_out", layer)
+
+    def neurons(self, layer: int) -> Float[Tensor, "*batch pos d_mlp"]:
+        """How much each neuron fires.
+
+        Raises:
+            ValueError: If the model is attention only.
+        """
+        self._needs_neurons("neurons")
+        return self._ask("neurons", layer)
+
+    def mlp_out(self, layer: int) -> Float[Tensor, "*batch pos d_model"]:
+        """What the neurons of a layer added to the stream together, with ``b_out``.
+
+        Raises:
+            ValueError: If the model is attention only.
+        """
+        self._needs_neurons("mlp_out")
+        return self._ask("mlp_out", layer)
+
+    def attended(self, layer: int) -> Attended:
+        """Every step of a layer's heads at once, as :func:`tinyattn.attend` gives them."""
+        names = ("q", "k", "v", "scores", "pattern", "z", "out")
+        return Attended(**{name: getattr(self, name)(layer) for name in names})
+
+    def ledger(self, *, heads: bool = False) -> Stream:
+        """Who wrote what: all writes in order, which sum to the final stream.
+
+        The order is "embed", "pos", then for each layer l "l.attn", "l.b_O", "l.mlp", "l.b_out".
+        A bias is a writer of its own. What an edit did to the stream itself is written by
+        "edit of l.resid_mid", say.
+
+        Args:
+            heads: Split "l.attn" into "l.head 0", "l.head 1", ….
+        """
+        with torch.set_grad_enabled(self.grad):
+            writes = self.model.embedded(self.tokens, self.scene)
+            stream = Stream.start(writes["embed"], by="embed")
+            if "pos" in writes:
+                stream = stream.write(writes["pos"], by="pos")
+            for block in self.model.layers:
+                for name, delta in self._written(block, heads):
+                    stream = stream.write(delta, by=name)
+        return stream
+
+    def value(self, name: str) -> Tensor:
+        """An activation by its name, "1.pattern" or "0.head 3": the names an edit goes by.
+
+        A head by its number is its ``z``, since that is where it can be edited.
+
+        Raises:
+            ValueError: If there is no such name, listing those there are.
+        """
+        check_names([name], self.model.config)
+        if "." not in name:
+            return self.model.embedded(self.tokens, self.scene)[name]
+        layer, what = name.split(".")
+        if what.startswith("head "):
+            return self.z(int(layer))[..., int(what.removeprefix("head ")), :, :]
+        return getattr(self, what)(int(layer))
+
+    def with_(self, edits: dict[str, "Tensor | Run | Edit"]) -> "Run":
+        """The same tokens again with some activations replaced. This run stays as it is.
+
+        The pass starts at the first layer that an edit touches; the stream before it is shared.
+        Edits of this run are kept, unless one of the same name replaces them.
+
+        Args:
+            edits: For each name a tensor to put there, a run to take the activation from, or a
+                function of the activation.
+
+        Raises:
+            ValueError: If a name is unknown, or a replacement has another shape.
+
+        Warns:
+            NothingChanged: If no edit changed anything.
+
+        Examples:
+            >>> from tinyattn import Config, Transformer
+            >>> config = Config(d_model=8, d_head=4, n_heads=2, n_layers=2, d_vocab=5, n_ctx=6)
+            >>> run = Transformer(config).run([1, 2, 3])
+            >>> without = run.with_({"0.head 1": lambda z: 0 * z})
+            >>> bool((without.out(0)[1] == 0).all()), bool((run.out(0)[1] == 0).all())
+            (True, False)
+        """
+        return self.model.rerun(self, edits)
+
+    def _layer(self, layer: int) -> int:
+        n_layers = self.model.config.n_layers
+        if not -n_layers <= layer < n_layers:
+            raise IndexError(f"Run: no layer {layer} among n_layers = {n_layers}")
+        return layer % n_layers
+
+    @property
+    def _step(self) -> int:
+        """Boundaries in a block."""
+        return 2 if self.model.config.d_mlp else 1
+
+    def _needs_neurons(self, what: str) -> None:
+        if not self.model.config.d_mlp:
+            raise ValueError(f"Run.{what}: the model is attention only, d_mlp = 0: it has no MLP")
+
+    def _ask(self, name: str, layer: int) -> Tensor:
+        layer = self._layer(layer)
+        if (name, layer) in self._known:
+            return self._known[name, layer]
+        with torch.set_grad_enabled(self.grad):
+            found = self._compute(name, self.model.layers[layer])
+        if self.remember:
+            self._known[name, layer] = found
+        return found
+
+    def _compute(self, name: str, block: Block) -> Tensor:
+        layer, scene = block.layer, self.scene
+        steps: dict[str, Callable[[], Tensor]] = {
+            "scores": lambda: scene.edited(
+                f"{layer}.scores", block.scores(self.q(layer), self.k(layer), scene)
+            ),
+            "pattern": lambda: scene.edited(f"{layer}.pattern", pattern(self.scores(layer))),
+            "z": lambda: block.mixed(self.q(layer), self.k(layer), self.v(layer), scene),
+            "out": lambda: block.writes(self.z(layer), scene),
+            "attn_out": lambda: block.attention(self.resid_pre(layer), scene),
+            "neurons": lambda: block.neurons(self.resid_mid(layer), scene),
+            "mlp_out": lambda: block.feed(self.resid_mid(layer), scene),
+        }
+        if name in steps:
+            return steps[name]()
+        q, k, v = block.queries_keys_values(self.resid_pre(layer), scene)
+        if self.remember:
+            self._known.update({("q", layer): q, ("k", layer): k, ("v", layer): v})
+        return {"q": q, "k": k, "v": v}[name]
+
+    def _written(self, block: Block, heads: bool) -> list[tuple[str, Tensor]]:
+        """The named writes of one block, edits of the stream itself among them."""
+        layer, before = block.layer, self.resid_pre(block.layer)
+        parts: list[tuple[str, Tensor]] = []
+        if layer == 0:
+            start = self.model.start(self.tokens, self.scene)
+            parts += self._jump(["0.resid_pre"], start, before)
+        if f"{layer}.attn_out" in self.scene.edits:
+            parts.append((f"{layer}.attn", self.attn_out(layer)))
+        else:
+            out = self.out(layer)
+            names = [f"{layer}.head {h}" for h in range(out.shape[-3])]
+            parts += zip(names, out.unbind(-3), strict=True) if heads else []
+            parts += [] if heads else [(f"{layer}.attn", out.sum(dim=-3))]
+            parts += self._bias(block, "b_O")
+        before = before + self.attn_out(layer)
+        if self.model.config.d_mlp:
+            parts += self._jump([f"{layer}.resid_mid"], before, self.resid_mid(layer))
+            if f"{layer}.mlp_out" in self.scene.edits:
+                parts.append((f"{layer}.mlp", self.mlp_out(layer)))
+            else:
+                parts.append((f"{layer}.mlp", self.neurons(layer) @ block.W_out))
+                parts += self._bias(block, "b_out")
+            before = self.resid_mid(layer) + self.mlp_out(layer)
+        edits = [f"{layer}.resid_post", f"{layer + 1}.resid_pre"]
+        return parts + self._jump(edits, before, self.resid_post(layer))
+
+    def _jump(self, names: list[str], before: Tensor, after: Tensor) -> list[tuple[str, Tensor]]:
+        """What an edit of the stream itself did to it, as a write."""
+        edited = any(name in self.scene.edits for name in names)
+        return [(f"edit of {names[0]}", after - before)] if edited else []
+
+    def _bias(self, block: Block, name: str) -> list[tuple[str, Tensor]]:
+        bias = getattr(block, name)
+        return [] if bias is None else [(f"{block.layer}.{name}", bias.expand_as(self.final))]
+
+    def __repr__(self) -> str:
+        layers = self.model.config.n_layers
+        return (
+            f"Run({layers} layers, tokens={describe(self.tokens)}, logits={describe(self.logits)})"
+        )
