@@ -234,7 +234,7 @@ def _slopes(function: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor) 
     """How each output row moves, along a direction of its own, with each input row: [to, from]."""
     with torch.enable_grad():
         x = x.clone().requires_grad_()
-        y = function(x.view_as(x))  # a view, so that a function may write into it
+        y = function(x.clone())  # no leaf, so that a function may write into it
         reads = (y * direction).sum(dim=-1)
         if not y.requires_grad:
             return x.new_zeros(y.shape[0], x.shape[0])

@@ -228,7 +228,8 @@ def _boxes(
                 f"{tensor.ndim} axes of {list(tensor.shape)}: name each axis once"
             )
         line = made.get(name, "")
-        box = _Box(name, list(tensor.shape), words, line)
+        seen = [visible(word) for word in words]
+        box = _Box(name, list(tensor.shape), seen, visible(line) if line else "")
         for word in dict.fromkeys(re.findall(rf"(?<!\w)(?:{names})(?!\w)", line)):
             if word in known:
                 box.of.append(known[word])
