@@ -5,17 +5,20 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 import torch
 from checker.check import check, faults
 from checker.compare import agree, compare, rewrite
-from checker.document import Code, parse
+from checker.document import Code, Pin, parse
 from checker.mutate import code_survivors, orphans, shown_digits, survivors
 from checker.project import ROOT, Project, citations, read_lock, write_lock
 from checker.redraw import redraw, redrawn, said
 from checker.run import Truth, clean_slate, run
 from checker.sybils import sybils
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 BIBLIOGRAPHY = "**Elhage et al. 2021.** Circuits, 3 parts.\n\n**Vaswani et al. 2017.** Attention.\n"
 PAGE = """\
@@ -571,6 +574,13 @@ def test_what_counts_as_cited(sentence: str, right: bool, project: Project) -> N
     assert (errors(sentence + "\n", project) == []) == right
 
 
+def test_a_wrapped_citation_is_red_where_its_year_stands(project: Project) -> None:
+    path = project.root / "docs/x.md"
+    text = "As Elhage et\nal. 2021 say.\n"
+    found = faults(text.replace("1", "2"), path, locked(text, path, project))
+    assert [fault.line for fault in found if "2022 (not in" in fault.message] == [2]
+
+
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
@@ -709,6 +719,32 @@ def test_sybil_reports_one_failed_example_with_file_and_line(project: Project, p
     with pytest.raises(AssertionError, match=r"docs/a/broken\.md:7: raises ZeroDivisionError"):
         failing.evaluate()
     broken.unlink()
+
+
+# fmt: off
+PIECES = [
+    "```python\n", "```\n", "~~~", "`", "<!--", "-->", " = ", "given: ", "(", "[", "](", ")", "]",
+    "$", "**", "*", '"', "![", "\n", "\n\n", "> ", "- ", "1. ", "# %%\n", "3", "1,0", "%", " × ",
+    " and ", "Elhage et al. 2021", "section 3", "x", "é", "\u2028", "\t", "---\n", "{", "}",
+]
+# fmt: on
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=60), st.sampled_from(["docs/x.md", "docs/labs/x.py"])
+)
+def test_whatever_is_typed_is_read(pieces: list[str], name: str) -> None:
+    text = "".join(pieces)
+    page = parse(text, ROOT / name, Project(ROOT))
+    lines = text.count("\n") + 1
+    assert all(1 <= fault.line <= lines for fault in page.faults)
+    assert all(text[item.at :].startswith(item.literal) for item in page.items if is_plain(item))
+
+
+def is_plain(item: object) -> TypeGuard[Pin]:
+    """A pin whose literal stands in the file as it is, not over two lines of a script."""
+    return isinstance(item, Pin) and "\n" not in item.literal
 
 
 def test_orphans(project: Project) -> None:

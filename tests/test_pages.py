@@ -9,7 +9,7 @@ from checker.document import Code, Page, Pin, parse
 from checker.mutate import count_examples, orphans, survivors
 from checker.project import Project
 from checker.redraw import said
-from checker.run import Truth, run
+from checker.run import Truth, run_once
 from checker.sybils import sybils
 
 PROJECT = Project.at()
@@ -20,7 +20,7 @@ MODULES = [name for name in DOCUMENTS if name.startswith("src/")]
 @functools.cache
 def came_to(name: str) -> tuple[Page, list[Truth]]:
     page = parse(DOCUMENTS[name].read_text("utf-8"), DOCUMENTS[name], PROJECT)
-    return page, run(page)
+    return page, run_once(page)
 
 
 def test_c4_there_are_documents() -> None:

@@ -109,11 +109,17 @@ class Page:
     def line(self, at: int) -> int:
         return bisect.bisect_right(self.starts, at)
 
-    def fault(self, at: int, message: str) -> None:
-        self.faults.append(Fault(self.line(at), message, at))
+    def line_of(self, at: int, literal: str) -> int:
+        """The line of the first digit of a literal that may be wrapped over two."""
+        digit = re.search(r"\d", literal)
+        return self.line(at + digit.start() if digit else at)
+
+    def fault(self, at: int, message: str, line: int = 0) -> None:
+        self.faults.append(Fault(line or self.line(at), message, at))
 
     def give(self, at: int, literal: str, source: str) -> None:
-        self.given.append(Given(at, self.line(at), " ".join(literal.split()), source))
+        line = self.line_of(at, literal)
+        self.given.append(Given(at, line, " ".join(literal.split()), source))
 
 
 def parse(text: str, path: Path, project: Project) -> Page:
@@ -271,7 +277,7 @@ def _as_locked(page: Page) -> None:
         was = ", ".join(f"{text} ({source})" for text, source in locked[a:b])
         for given in page.given[c:d]:
             message = f"{given.literal} ({given.source}): not as locked in {LOCK}"
-            page.fault(given.at, f"{message}; there: {was}" if was else message)
+            page.fault(given.at, f"{message}; there: {was}" if was else message, given.line)
         if c == d:
             at = page.given[min(c, len(said) - 1)].at if said else 0
             page.fault(at, f"gone from here, but locked in {LOCK}: {was}")

@@ -83,6 +83,9 @@ def code_survivors(path: Path, project: Project) -> Iterator[str]:
     The page is run again for each, which takes a while.
     """
     page = parse(path.read_text("utf-8"), path, project)
+    if check(page, run(page)):
+        yield f"{page.name}: not true to begin with"
+        return
     for item in page.items:
         if not isinstance(item, Code):
             continue

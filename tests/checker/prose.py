@@ -34,7 +34,8 @@ def read_prose(page: Page, prose: str) -> None:
                 page.fault(at, "a picture is pinned with =")
         elif kind == "expr2":
             op, expression = match["op2"], match["expr2"]
-            page.items.append(Pin(at, page.line(at), match["literal"], op, expression))
+            line = page.line_of(at, match["literal"])
+            page.items.append(Pin(at, line, match["literal"], op, expression))
             if op != "=":
                 page.give(at, match["literal"], f"{op} {expression}")
         elif kind == "source":
@@ -84,7 +85,7 @@ def _numbers(text: str, at: int, pattern: re.Pattern[str]) -> Iterator[tuple[int
 
 def _unpinned(page: Page, at: int, text: str) -> None:
     how = "pin it, <!-- = expression -->, or name its <!-- given: source -->"
-    page.fault(at, f"{text}: {how}")
+    page.fault(at, f"{' '.join(text.split())}: {how}", page.line_of(at, text))
 
 
 def _description(page: Page, alt: str, at: int) -> None:

@@ -77,6 +77,17 @@ def clean_slate() -> Iterator[None]:
         np.set_printoptions(**numpy_printing)
 
 
+_done: dict[tuple[str, str], list[Truth]] = {}
+
+
+def run_once(page: Page) -> list[Truth]:
+    """As ``run``, but a text that has run in this process is not run again."""
+    key = page.name, page.text
+    if key not in _done:
+        _done[key] = run(page)
+    return _done[key]
+
+
 def run(page: Page) -> list[Truth]:
     """One truth for each item of the page, in order."""
     truths: list[Truth] = []

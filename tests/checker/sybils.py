@@ -10,7 +10,7 @@ from sybil.sybil import SybilCollection
 from checker.check import check
 from checker.document import Fault, parse
 from checker.project import ROOT, Project
-from checker.run import run
+from checker.run import run_once
 
 
 def examples(project: Project, document: Document) -> Iterator[Region]:
@@ -19,7 +19,7 @@ def examples(project: Project, document: Document) -> Iterator[Region]:
 
     @functools.cache
     def found() -> list[Fault]:
-        return check(page, run(page))
+        return check(page, run_once(page))
 
     def evaluate(example: Example) -> str | None:
         mine = [fault for fault in found() if fault.at == example.start]
