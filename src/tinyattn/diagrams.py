@@ -93,7 +93,7 @@ def draw_stream(
     numbered = n_pos <= LEGIBLE and n_writer <= _TALLEST
     row_tall = 34.0 if numbered else 14.0
     longest = max(len(words) for row in texts for words in row) if numbered else 0
-    left = PAD + max(words_length("is written to →"), *(label_length(n, _FONT) for n in rows)) + 8
+    left = PAD + max(label_length(name, _FONT) for name in rows) + 8
     wide = max(min(96.0, (_SCREEN - left) / n_pos), 6.6 * longest + 8, 18.0)
     head = _Head.over(boards, left, wide, title)
     y = [head.bottom + 6 + row_tall * i + (10 if i == n_writer else 0) for i in range(n_writer + 1)]
