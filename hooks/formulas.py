@@ -53,6 +53,7 @@ class Inline(InlineProcessor):
 
 class Formulas(Extension):
     def extendMarkdown(self, md: Markdown) -> None:
+        md.ESCAPED_CHARS.append("$")
         # After fences (25) and pins (23), before raw HTML (20).
         md.preprocessors.register(Display(md), "formulas", 22)
         # After code spans (190), before backslash escapes (180).

@@ -7,12 +7,12 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urljoin, urlsplit
 
 ROOT = Path(__file__).parents[2]
 BELOW = "book"  # a project's pages rarely stand at the root of their host
@@ -22,7 +22,7 @@ BELOW = "book"  # a project's pages rarely stand at the root of their host
 class Site:
     folder: Path
     url: str
-    seconds: float  # how long the build took
+    seconds: float  # of processor, which the build took
 
     @property
     def pages(self) -> list[str]:
@@ -50,6 +50,12 @@ def build(project: Path, into: Path, url: str = "") -> "subprocess.CompletedProc
     )
 
 
+def spent() -> float:
+    """Seconds of processor which child processes have taken: a busy machine adds none."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -62,9 +68,9 @@ def served(folder: Path) -> Iterator[Site]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         url = f"http://127.0.0.1:{server.server_port}/{BELOW}/"
-        start = time.perf_counter()
+        before = spent()
         done = build(ROOT, folder / BELOW, url)
-        seconds = time.perf_counter() - start
+        seconds = spent() - before
         assert done.returncode == 0, done.stderr
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield Site(folder / BELOW, url, seconds)
@@ -103,6 +109,32 @@ class Page(HTMLParser):
             self.text.append(data)
         elif self._open[-1] in ("code", "pre"):
             self.code.append(data)
+
+
+def broken_links(folder: Path) -> list[tuple[str, str, str]]:
+    """The links and anchors of all pages which lead nowhere, labs and raw HTML included."""
+    read = {
+        path.relative_to(folder).as_posix(): Page(path.read_text(encoding="utf-8"))
+        for path in folder.rglob("*.html")
+    }
+    broken = []
+    for page, html in read.items():
+        for link in html.links:
+            if outside(link):
+                continue
+            address = urlsplit(urljoin(f"/{BELOW}/{page}", link))
+            within = PurePosixPath(unquote(address.path)).relative_to(f"/{BELOW}").as_posix()
+            file = folder / within
+            if file.is_dir():
+                if not address.path.endswith("/"):
+                    broken.append((page, link, "a folder without its slash"))
+                file = file / "index.html"
+            if not file.is_file():
+                broken.append((page, link, "no such file"))
+            there = read.get(file.relative_to(folder).as_posix())
+            if there and address.fragment and unquote(address.fragment) not in there.ids:
+                broken.append((page, link, "no such anchor"))
+    return broken
 
 
 def outside(link: str) -> bool:
