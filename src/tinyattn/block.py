@@ -16,7 +16,7 @@ from tinyattn.attention import causal_mask, mask_scores, mix, pattern, scores
 from tinyattn.config import Config
 from tinyattn.head import Heads, merge_heads, split_heads
 from tinyattn.mlp import activate
-from tinyattn.norm import layer_norm, rms_norm
+from tinyattn.norm import layer_norm, norm_scale, rms_norm
 from tinyattn.positions import rotary
 from tinyattn.shapes import describe
 
@@ -69,6 +69,7 @@ class Scene:
     added: Tensor | None = None  # what shortformer positions add to what q and k read
     edits: Mapping[str, Edit] = field(default_factory=dict)
     cache: Cache | None = None
+    real: Tensor | None = None  # False for padding
 
     def edited(self, name: str, value: Tensor) -> Tensor:
         """The value as the edit of that name leaves it; itself, if there is none."""
@@ -99,6 +100,10 @@ class Norm(nn.Module):
         if self.kind == "layer":
             return layer_norm(x, self.gain, self.bias, self.eps)
         return rms_norm(x, self.gain, self.eps) if self.kind else x
+
+    def scale(self, x: Tensor) -> Tensor | None:
+        """The number each position is divided by: [*batch pos 1], or None without a norm."""
+        return norm_scale(x, self.eps, centred=self.kind == "layer") if self.kind else None
 
     def parts(self, x: Tensor, whole: Tensor) -> Tensor:
         """A part of the stream as the reader sees it, with the scale of the whole and no bias.
@@ -158,8 +163,16 @@ class Block(nn.Module):
         """The attention weights as :class:`tinyattn.Heads`: views, not copies."""
         return Heads(self.W_Q, self.W_K, self.W_V, self.W_O, self.b_Q, self.b_K, self.b_V)
 
-    def forward(self, x: Tensor, scene: Scene, keep: list[Tensor] | None = None) -> Tensor:
-        """The stream after the block. ``keep`` receives it before each of its sub-layers."""
+    def forward(
+        self, x: Tensor, scene: Scene | None = None, keep: list[Tensor] | None = None
+    ) -> Tensor:
+        """The stream after the block. ``keep`` receives it before each of its sub-layers.
+
+        Without a scene the block is on its own: positions count from 0 and nothing is edited.
+        """
+        if scene is None:
+            places = torch.arange(x.shape[-2], device=x.device)
+            scene = Scene(places, causal=self.config.causal)
         x = self._boundary("resid_pre", x, scene, keep)
         x = x + self.attention(x, scene)
         if self.config.d_mlp:

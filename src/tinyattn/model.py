@@ -369,7 +369,7 @@ class Transformer(nn.Module):
         added = None
         if self.config.positions == "shortformer" and self.W_pos is not None:
             added = self.W_pos[places]
-        return Scene(places, mask, causal, added, edits, cache)
+        return Scene(places, mask, causal, added, edits, cache, whole)
 
 
 def _all_real(tokens: Tensor, real: Tensor | None, cache: Cache | None) -> Tensor | None:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tinyattn.attention import pattern
 from tinyattn.block import Block, Edit, Scene
 from tinyattn.edits import check_names
-from tinyattn.head import Attended
-from tinyattn.shapes import describe
+from tinyattn.head import Attended, split_heads
+from tinyattn.shapes import ShapeError, describe
 from tinyattn.stream import Stream
 
 if TYPE_CHECKING:
@@ -78,6 +78,11 @@ class Run:
     def final(self) -> Float[Tensor, "*batch pos d_model"]:
         """The stream after the last block: what the unembedding reads, through the final norm."""
         return self.stream[-1]
+
+    @property
+    def real(self) -> Bool[Tensor, "*batch pos"] | None:
+        """True where a token is real, False where it is padding; None if all are real."""
+        return self.scene.real
 
     def q(self, layer: int) -> Float[Tensor, "*batch head pos d_head"]:
         """What each position asks, in every head."""
@@ -145,14 +150,32 @@ class Run:
             heads: Split "l.attn" into "l.head 0", "l.head 1", ….
         """
         with torch.set_grad_enabled(self.grad):
-            writes = self.model.embedded(self.tokens, self.scene)
-            stream = Stream.start(writes["embed"], by="embed")
-            if "pos" in writes:
-                stream = stream.write(writes["pos"], by="pos")
-            for block in self.model.layers:
-                for name, delta in self._written(block, heads):
-                    stream = stream.write(delta, by=name)
+            first, *rest = self._writes(heads)
+            stream = Stream.start(first[1], by=first[0])
+            for name, delta in rest:
+                stream = stream.write(delta, by=name)
         return stream
+
+    def along(self, direction: Tensor, *, heads: bool = False) -> dict[str, Tensor]:
+        """How far each write of the ledger reaches along a direction: [*batch pos] each.
+
+        No head's write is formed for it: ``z`` meets the direction as ``W_O`` shows it.
+
+        Args:
+            direction: [d_model] for all positions, or [*batch pos d_model].
+            heads: Split "l.attn" into its heads.
+
+        Raises:
+            ShapeError: If the direction does not fit the stream.
+        """
+        if direction.shape not in (self.final.shape, self.final.shape[-1:]):
+            raise ShapeError(
+                f"Run.along: direction is {describe(direction)} and the stream is "
+                f"{describe(self.final)}: give one vector of d_model = {self.final.shape[-1]}, or "
+                f"one for each position"
+            )
+        with torch.set_grad_enabled(self.grad):
+            return dict(self._writes(heads, direction))
 
     def value(self, name: str) -> Tensor:
         """An activation by its name, "1.pattern" or "0.head 3": the names an edit goes by.
@@ -241,37 +264,66 @@ class Run:
             self._known.update({("q", layer): q, ("k", layer): k, ("v", layer): v})
         return {"q": q, "k": k, "v": v}[name]
 
-    def _written(self, block: Block, heads: bool) -> list[tuple[str, Tensor]]:
-        """The named writes of one block, edits of the stream itself among them."""
-        layer, before = block.layer, self.resid_pre(block.layer)
-        parts: list[tuple[str, Tensor]] = []
-        if layer == 0:
-            start = self.model.start(self.tokens, self.scene)
-            parts += self._jump(["0.resid_pre"], start, before)
+    def _writes(self, heads: bool, along: Tensor | None = None) -> list[tuple[str, Tensor]]:
+        """Every write by name, or how far it reaches along a direction."""
+        parts = list(self.model.embedded(self.tokens, self.scene).items())
+        for block in self.model.layers:
+            parts += self._before(block)
+            parts += self._heads(block, heads, along)
+            parts += self._after(block)
+        if along is None:
+            return parts
+        return [
+            (name, part if part.ndim < self.final.ndim else (part * along).sum(dim=-1))
+            for name, part in parts
+        ]
+
+    def _heads(self, block: Block, heads: bool, along: Tensor | None) -> list[tuple[str, Tensor]]:
+        """The writes of a layer's heads and ``b_O``; the heads' as shares, given a direction."""
+        layer = block.layer
         if f"{layer}.attn_out" in self.scene.edits:
-            parts.append((f"{layer}.attn", self.attn_out(layer)))
-        else:
+            return [(f"{layer}.attn", self.attn_out(layer))]
+        if along is None:
             out = self.out(layer)
-            names = [f"{layer}.head {h}" for h in range(out.shape[-3])]
-            parts += zip(names, out.unbind(-3), strict=True) if heads else []
-            parts += [] if heads else [(f"{layer}.attn", out.sum(dim=-3))]
-            parts += self._bias(block, "b_O")
-        before = before + self.attn_out(layer)
+        elif f"{layer}.out" in self.scene.edits:
+            out = (self.out(layer) * along.unsqueeze(-3 if along.ndim > 1 else 0)).sum(dim=-1)
+        else:
+            seen = along @ block.W_O.flatten(0, 1).T
+            seen = split_heads(seen.reshape(*seen.shape[:-1] or (1,), -1), block.W_O.shape[0])
+            out = (self.z(layer) * seen).sum(dim=-1)
+        axis = -3 if along is None else -2
+        if not heads:
+            return [(f"{layer}.attn", out.sum(dim=axis)), *self._bias(block, "b_O")]
+        names = [f"{layer}.head {head}" for head in range(out.shape[axis])]
+        return [*zip(names, out.unbind(axis), strict=True), *self._bias(block, "b_O")]
+
+    def _before(self, block: Block) -> list[tuple[str, Tensor]]:
+        """What an edit of the stream did before the first block."""
+        if block.layer or "0.resid_pre" not in self.scene.edits:
+            return []
+        start = self.model.start(self.tokens, self.scene)
+        return [("edit of 0.resid_pre", self.resid_pre(0) - start)]
+
+    def _after(self, block: Block) -> list[tuple[str, Tensor]]:
+        """The writes of a layer's neurons, and what edits of the stream did around them."""
+        layer, edits, parts = block.layer, self.scene.edits, list[tuple[str, Tensor]]()
+        mid, last = f"{layer}.resid_mid", f"{layer}.resid_post"
         if self.model.config.d_mlp:
-            parts += self._jump([f"{layer}.resid_mid"], before, self.resid_mid(layer))
-            if f"{layer}.mlp_out" in self.scene.edits:
+            if mid in edits:
+                sum_ = self.resid_pre(layer) + self.attn_out(layer)
+                parts.append((f"edit of {mid}", self.resid_mid(layer) - sum_))
+            if f"{layer}.mlp_out" in edits:
                 parts.append((f"{layer}.mlp", self.mlp_out(layer)))
             else:
                 parts.append((f"{layer}.mlp", self.neurons(layer) @ block.W_out))
                 parts += self._bias(block, "b_out")
-            before = self.resid_mid(layer) + self.mlp_out(layer)
-        edits = [f"{layer}.resid_post", f"{layer + 1}.resid_pre"]
-        return parts + self._jump(edits, before, self.resid_post(layer))
-
-    def _jump(self, names: list[str], before: Tensor, after: Tensor) -> list[tuple[str, Tensor]]:
-        """What an edit of the stream itself did to it, as a write."""
-        edited = any(name in self.scene.edits for name in names)
-        return [(f"edit of {names[0]}", after - before)] if edited else []
+        if last in edits or f"{layer + 1}.resid_pre" in edits:
+            if self.model.config.d_mlp:
+                sum_ = self.resid_mid(layer) + self.mlp_out(layer)
+            else:
+                sum_ = self.resid_pre(layer) + self.attn_out(layer)
+            parts.append((f"edit of {last}", self.resid_post(layer) - sum_))
+        return parts
 
     def _bias(self, block: Block, name: str) -> list[tuple[str, Tensor]]:
         bias = getattr(block, name)
