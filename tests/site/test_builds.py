@@ -207,7 +207,7 @@ def test_labs_are_pages_like_others(built: dict[str, Built]) -> None:
     assert not broken_links(built["kinds"].folder)
     assert len(page.ids) == len(set(page.ids))
     assert {"set-up", "set-up_1"} <= set(page.ids)
-    assert html.count("&lt;b&gt;&amp;\n0.25") == html.count("language-output") == 1
+    assert "".join(page.code).count("<b>&\n0.25") == html.count("language-output") == 1
     assert 'class="admonition note"' in html
     assert '<span class="pin" title="x">0.5</span>' in html
     assert 'aria-label="Made"' in html
