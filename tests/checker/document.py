@@ -7,6 +7,7 @@ what can be seen to be wrong without running anything.
 import ast
 import bisect
 import doctest
+import functools
 import io
 import re
 import tokenize
@@ -151,7 +152,9 @@ def _examples(page: Page, prose: str, cells: list[Fence]) -> None:
     for fence, below in zip_longest(page.fences, page.fences[1:]):
         language = fence.language
         if language == "python":
-            _comments(page, fence)
+            for row, number in _numbers_in_comments(fence.text):
+                at = page.starts[page.line(fence.body) + row - 2]
+                page.fault(at, f"{number} in a comment of code: nothing checks it")
             output = None
             shown = below is not None and below.language == "output"
             if below and shown and not prose[fence.end : below.start].strip(" \t\n>"):
@@ -185,18 +188,16 @@ def _examples(page: Page, prose: str, cells: list[Fence]) -> None:
             page.fault(fence.start, f"unknown language {language}: python, output, {known}")
 
 
-def _comments(page: Page, fence: Fence) -> None:
+@functools.cache
+def _numbers_in_comments(source: str) -> list[tuple[int, str]]:
     """Numbers in the comments of code look true and are never held against anything."""
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(fence.text).readline))
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (SyntaxError, tokenize.TokenError):
-        return  # running it says so
-    for token in tokens:
-        numbers = IN_CODE.finditer(token.string) if token.type == tokenize.COMMENT else ()
-        for number in numbers:
-            if number["number"]:
-                at = page.starts[page.line(fence.body) + token.start[0] - 2]
-                page.fault(at, f"{number['number']} in a comment of code: nothing checks it")
+        return []  # running it says so
+    comments = [token for token in tokens if token.type == tokenize.COMMENT]
+    found = [(token.start[0], IN_CODE.finditer(token.string)) for token in comments]
+    return [(row, match["number"]) for row, some in found for match in some if match["number"]]
 
 
 def _docstrings(page: Page) -> None:
@@ -238,22 +239,34 @@ def _each_uses_tinyattn(page: Page) -> None:
     for item in page.items:
         if not isinstance(item, Code):
             continue
-        try:
-            statements = ast.parse(item.source).body
-        except SyntaxError:
+        statements, uses = _names(item.source), False
+        if statements is None:
             continue  # running it says so
-        uses = False
-        for statement in statements:
-            nodes = list(ast.walk(statement))
-            ours |= _imported(nodes)
-            names = [node for node in nodes if isinstance(node, ast.Name)]
-            bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-            bound |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-            if {name.id for name in names if isinstance(name.ctx, ast.Load)} & ours:
+        for imported, loaded, bound in statements:
+            ours |= imported
+            if loaded & ours:
                 uses = True
                 ours |= bound
         if not uses:
             page.fault(item.at, "this code does not use tinyattn, nor a value made with it above")
+
+
+@functools.cache
+def _names(source: str) -> list[tuple[set[str], set[str], set[str]]] | None:
+    """For each statement: the names it imports from tinyattn, those it uses, those it makes."""
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:
+        return None
+    found = []
+    for statement in statements:
+        nodes = list(ast.walk(statement))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        loaded = {name.id for name in names if isinstance(name.ctx, ast.Load)}
+        bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        bound |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+        found.append((_imported(nodes), loaded, bound))
+    return found
 
 
 def _imported(nodes: list[ast.AST]) -> set[str]:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 from checker.check import check
-from checker.document import Code, Page, Picture, parse
+from checker.document import Code, Item, Page, Picture, parse
 from checker.grammar import IN_CODE
 from checker.project import Project
 from checker.run import Truth, run
@@ -50,31 +52,49 @@ def shown_digits(page: Page) -> list[int]:
 def survivors(page: Page, truths: list[Truth]) -> list[str]:
     """The digits that can be changed by one without a fault at their line.
 
-    The code is not run again. Many digits are changed at once, one in each line and one in each
-    output, since each must be found by itself.
+    The code is not run again. Many digits are changed at once, one in each line of prose and one
+    in each output, since each must be found by itself.
     """
-    blocks: dict[int, list[int]] = {}
-    outputs = [item.output for item in page.items if isinstance(item, Code) and item.output]
+    outputs = [item for item in page.items if isinstance(item, Code) and item.output]
+    prose, shown = dict[int, list[Edit]](), dict[int, list[Edit]]()
     for at in shown_digits(page):
-        block = next((o.start for o in outputs if o.start <= at < o.end), -page.line(at))
-        blocks.setdefault(block, []).append(at)
-    rounds: dict[int, list[Edit]] = {}
-    for places in blocks.values():
-        edits = [(at, digit) for at in places for digit in neighbours(page.text[at])]
-        for number, edit in enumerate(edits):
-            rounds.setdefault(number, []).append(edit)
-    alive = []
-    for edits in rounds.values():
-        changed = parse(edited(page.text, edits), page.path, page.project)
-        if len(changed.items) != len(page.items):
-            red = set()
+        edits = [(at, digit) for digit in neighbours(page.text[at])]
+        inside = [o.at for o in outputs if o.output and o.output.start <= at < o.output.end]
+        if inside:
+            shown.setdefault(inside[0], []).extend(edits)
         else:
-            red = {fault.line for fault in check(changed, truths)}
-        for at, digit in edits:
-            if page.line(at) not in red:
-                line = page.text[:at].rpartition("\n")[2] + f"[{page.text[at]}->{digit}]"
-                alive.append(f"{page.name}:{page.line(at)}: {line}")
+            prose.setdefault(page.line(at), []).extend(edits)
+    alive = []
+    for blocks, reread in ((prose, _reparsed), (shown, _with_outputs)):
+        for abreast in zip_longest(*blocks.values()):
+            made = [edit for edit in abreast if edit]
+            changed = reread(edited(page.text, made), page)
+            same = len(changed.items) == len(page.items)
+            red = {fault.line for fault in check(changed, truths)} if same else set()
+            alive += [_told(page, edit) for edit in made if page.line(edit[0]) not in red]
     return alive
+
+
+def _reparsed(text: str, page: Page) -> Page:
+    return parse(text, page.path, page.project)
+
+
+def _with_outputs(text: str, page: Page) -> Page:
+    """The page with the outputs of a changed text, which is quicker than to parse all of it."""
+    items: list[Item] = []
+    for item in page.items:
+        if isinstance(item, Code) and item.output:
+            rows = text[item.output.start : item.output.end].rstrip("\n").split("\n")
+            rows = [row[len(item.prefix) :] for row in rows]
+            item = replace(item, output=replace(item.output, text="\n".join(rows).rstrip("\n")))
+        items.append(item)
+    return replace(page, items=items)
+
+
+def _told(page: Page, edit: Edit) -> str:
+    at, digit = edit
+    before = page.text[:at].rpartition("\n")[2]
+    return f"{page.name}:{page.line(at)}: {before}[{page.text[at]}->{digit}]"
 
 
 def code_survivors(path: Path, project: Project) -> Iterator[str]:
@@ -97,8 +117,7 @@ def code_survivors(path: Path, project: Project) -> Iterator[str]:
                 for digit in neighbours(page.text[at]) if page.text[at].isdigit() else ():
                     changed = parse(edited(page.text, [(at, digit)]), path, project)
                     if not check(changed, run(changed)):
-                        line = page.text[:at].rpartition("\n")[2] + f"[{page.text[at]}->{digit}]"
-                        yield f"{page.name}:{page.line(at)}: {line}"
+                        yield _told(page, (at, digit))
 
 
 def orphans(project: Project) -> list[str]:
