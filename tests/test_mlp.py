@@ -1,5 +1,7 @@
 """The MLP: keys, values, and one position at a time."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
@@ -71,8 +73,9 @@ def test_a_shut_gate_writes_nothing():
 
 
 def test_an_unknown_activation_is_refused_with_those_there_are():
+    name: Any = "gelu_new"
     with pytest.raises(ShapeError, match="gelu_tanh"):
-        activate(torch.ones(2), *["gelu_new"])
+        activate(torch.ones(2), name)
 
 
 def test_weights_that_do_not_fit_are_named():

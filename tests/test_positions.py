@@ -1,6 +1,7 @@
 """Positions: added waves, and turned queries and keys."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -85,5 +86,6 @@ def test_odd_widths_have_no_pairs(wrong):
 
 
 def test_an_unknown_layout_is_refused():
+    layout: Any = "split"
     with pytest.raises(ShapeError, match="halves"):
-        rotary(torch.ones(2, 4), 100.0, *["split"])
+        rotary(torch.ones(2, 4), layout=layout)
