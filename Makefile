@@ -25,7 +25,7 @@ check: .venv/made
 	$(BIN)/pytest
 
 redraw: .venv/made
-	$(BIN)/python -m checker
+	PYTHONPATH=tests $(BIN)/python -m checker
 
 clean:
 	rm -rf .venv site

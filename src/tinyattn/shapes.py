@@ -11,8 +11,6 @@ import typing
 from typing import Any, TypeVar
 
 import torch
-from beartype import beartype
-from beartype.door import is_bearable
 from jaxtyping import AbstractArray, TypeCheckError, jaxtyped
 from torch import Tensor
 
@@ -47,9 +45,14 @@ def typed(function: Callable) -> Callable:
         function.__init__ = typed(function.__init__)  # type: ignore[misc]
         return function
 
-    checked = jaxtyped(function, typechecker=beartype)
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
+
+    @functools.cache  # beartype is slow to import and to set up: at the first call, not before
+    def checked() -> Any:
+        from beartype import beartype
+
+        return jaxtyped(function, typechecker=beartype)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -63,7 +66,7 @@ def typed(function: Callable) -> Callable:
             arguments = signature.bind(*args, **kwargs).arguments
             raise ShapeError(f"{name}: {_misfit(arguments, signature) or _unlike(arguments)}")
         try:
-            return checked(*args, **kwargs)
+            return checked()(*args, **kwargs)
         except TypeCheckError as error:
             arguments = signature.bind(*args, **kwargs).arguments
             raise ShapeError(f"{name}: {_misfit(arguments, signature) or error}") from None
@@ -121,6 +124,8 @@ def _unlike(arguments: dict[str, Any]) -> str:
 
 def _misfit(arguments: dict[str, Any], signature: inspect.Signature) -> str | None:
     """Find the first argument that does not fit, and say why in one sentence."""
+    from beartype.door import is_bearable
+
     sizes: dict[str, tuple[Any, str]] = {}
     for name, value in arguments.items():
         annotation = signature.parameters[name].annotation
