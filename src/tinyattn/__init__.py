@@ -28,6 +28,13 @@ from tinyattn.draw import Picture, draw_matrix, draw_pattern
 from tinyattn.edits import NothingChanged
 from tinyattn.flow import draw_shapes
 from tinyattn.folding import fold
+from tinyattn.handmade import (
+    attend_smeared,
+    copy_head,
+    induction_head,
+    induction_model,
+    previous_token_head,
+)
 from tinyattn.head import Attended, Head, Heads, attend, merge_heads, split_heads
 from tinyattn.interop import from_gpt2, from_hf
 from tinyattn.interventions import ablate, patch
@@ -35,12 +42,15 @@ from tinyattn.lowrank import SVD, LowRank
 from tinyattn.mlp import activate, gated_mlp, gelu, mlp
 from tinyattn.model import Transformer
 from tinyattn.norm import centre, fold_norm, layer_norm, norm_scale, rms_norm
+from tinyattn.paths import Paths, paths, paths_by_length
 from tinyattn.positions import rotary, sinusoidal
 from tinyattn.reading import Terms, accumulated, decomposed, logit_attribution, logit_lens
 from tinyattn.run import Run
+from tinyattn.score_paths import ScorePaths, score_paths
 from tinyattn.shapes import ShapeError
 from tinyattn.show import show
 from tinyattn.stream import Stream
+from tinyattn.tracks import draw_paths
 from tinyattn.twins import from_torch, from_transformer_lens, to_transformer_lens
 
 __version__ = "0.1.0"
@@ -56,8 +66,10 @@ __all__ = [
     "Heads",
     "LowRank",
     "NothingChanged",
+    "Paths",
     "Picture",
     "Run",
+    "ScorePaths",
     "ShapeError",
     "Stream",
     "Terms",
@@ -66,16 +78,19 @@ __all__ = [
     "accumulated",
     "activate",
     "attend",
+    "attend_smeared",
     "causal_mask",
     "centre",
     "composition",
     "compositions",
+    "copy_head",
     "copying",
     "critical_path",
     "decomposed",
     "depends",
     "draw_dependencies",
     "draw_matrix",
+    "draw_paths",
     "draw_pattern",
     "draw_shapes",
     "draw_stream",
@@ -92,6 +107,8 @@ __all__ = [
     "gelu",
     "generation",
     "head_write",
+    "induction_head",
+    "induction_model",
     "layer_norm",
     "load_model",
     "logit_attribution",
@@ -103,7 +120,10 @@ __all__ = [
     "norm_scale",
     "ov_circuit",
     "patch",
+    "paths",
+    "paths_by_length",
     "pattern",
+    "previous_token_head",
     "project",
     "qk_circuit",
     "random_composition",
@@ -112,6 +132,7 @@ __all__ = [
     "rms_norm",
     "rotary",
     "save_model",
+    "score_paths",
     "scores",
     "show",
     "sinusoidal",
