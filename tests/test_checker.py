@@ -1,5 +1,6 @@
 """Plant one falsehood at a time on a true page, and see it found at its line."""
 
+import importlib
 import random
 import sys
 import textwrap
@@ -9,10 +10,20 @@ from typing import TypeGuard
 
 import pytest
 import torch
+from checker.__main__ import main
 from checker.check import check, faults
-from checker.compare import agree, compare, rewrite
+from checker.compare import agree, agree_in_row, compare, rewrite
 from checker.document import Code, Pin, parse
-from checker.mutate import code_survivors, orphans, shown_digits, survivors
+from checker.mutate import (
+    code_survivors,
+    edited,
+    neighbours,
+    nudged,
+    orphans,
+    overlooked,
+    shown_digits,
+    survivors,
+)
 from checker.project import ROOT, Project, citations, read_lock, write_lock
 from checker.redraw import redraw, redrawn, said
 from checker.run import Truth, clean_slate, run
@@ -201,6 +212,7 @@ FALSEHOODS = {
         "",
         "no python fence directly above",
     ),
+    "number in code": ("[3.0, 1.0, 1.0]", "[4.0, 1.0, 1.0]", "the code says 4.0, tests/given.toml"),
     "code": ("causal_mask(3))", "causal_mask(3).T)", "the output differs"),
     "code without tinyattn": (
         "    A[1].round(decimals=2).tolist()",
@@ -247,6 +259,217 @@ def test_a_digit_of_code_that_nothing_depends_on_is_told(project: Project) -> No
         "docs/x.md:4: mask = causal_mask([3->2]",
     ]
     path.unlink()
+
+
+FREE = r"""```python
+from tinyattn import causal_mask
+
+seed, rate = 47, 1.5e-3
+mask = causal_mask(2)
+word = "a 3" + f"{rate:8.4f} {seed} \n5"
+assert (mask.sum() - 3).abs() < 0.001
+```
+
+No number here, and none below.
+
+```python
+heads = (mask, 0x1F, 1_000, .5)
+```
+"""
+
+
+def test_every_number_of_code_is_locked(project: Project) -> None:
+    """Also a seed, a tolerance, a format: whatever no output depends on."""
+    path = project.root / "docs/x.md"
+    held = parse(FREE, path, locked(FREE, path, project))
+    assert held.said.code == ("47 1.5e-3 2 3 8.4f 5 3 0.001", "0x1F 1_000 .5")
+    places = [at for at in range(len(FREE)) if FREE[at].isdigit()]
+    assert check(held, run(held)) == []
+    assert len(places) == 22
+    for at in places:
+        for digit in neighbours(FREE[at]):
+            text = edited(FREE, [(at, digit)])
+            [fault] = parse(text, path, held.project).faults
+            assert fault.line == held.line(at)
+            assert fault.message.startswith("the code says ")
+            assert fault.message.endswith(": run make redraw if you meant it")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("47", "48", 4, "the code says 48, tests/given.toml has 47: run"),
+        (" < 0.001", " == 0", 7, "the code says 0, tests/given.toml has 0.001: run"),
+        (", .5", "", 13, "the code says no more, tests/given.toml has .5: run"),
+        (", .5", ", .5, 6", 13, "the code says 6, tests/given.toml has no more: run"),
+        ("No number", "```python\nmask[0]\n```\n", 11, "the code says 0, tests/given.toml has no"),
+        ("```python\nheads = (mask, 0x1F, 1_000, .5)\n```\n", "", 1, "code gone from here"),
+    ],
+)
+def test_where_code_and_lock_part(
+    old: str, new: str, line: int, message: str, project: Project
+) -> None:
+    path = project.root / "docs/x.md"
+    assert FREE.count(old) == 1
+    [fault] = parse(FREE.replace(old, new), path, locked(FREE, path, project)).faults
+    assert (fault.line, fault.message[: len(message)]) == (line, message)
+
+
+def test_code_that_no_lock_knows_is_red(project: Project) -> None:
+    lines = [fault.line for fault in parse(FREE, project.root / "docs/x.md", project).faults]
+    assert lines == [4, 13]
+
+
+def test_the_tool_that_changes_code_looks_past_the_lock(project: Project) -> None:
+    path = project.root / "docs/x.md"
+    text = "```python\nfrom tinyattn import causal_mask\n\nmask = causal_mask(3)\n```\n"
+    path.write_text(text, "utf-8")
+    assert len(list(code_survivors(path, locked(text, path, project)))) == 2
+    path.unlink()
+
+
+def table(
+    *values: float, show: str = "print(show(torch.tensor(values, dtype=torch.float64)))"
+) -> str:
+    """A page that shows these values in one row, under their indices."""
+    first = f"import torch\nfrom tinyattn import show\n\nvalues = {list(values)}\n{show}"
+    return f"```python\n{first}\n```\n\n```output\nx\n```\n"
+
+
+def written(text: str, path: Path, project: Project) -> str:
+    page = parse(text, path, project)
+    return redrawn(page, run(page))[0]
+
+
+def test_what_another_processor_rounds_the_other_way(project: Project) -> None:
+    """The value decides, not the code's digit; and only as the lock has it."""
+    path = project.root / "docs/x.md"
+    here = written(table(0.12499999, 0.3), path, project)
+    there = here.replace("0.12  0.30", "0.13  0.30")
+    assert there != here
+    for text in (here, there):
+        page = parse(text, path, locked(text, path, project))
+        assert check(page, run(page)) == []
+        assert survivors(page, run(page)) == []
+        assert overlooked(page, run(page)) == []
+        assert redrawn(page, run(page)) == (text, [])
+        other = here if text == there else there
+        [fault] = faults(other, path, page.project)
+        assert fault.line == 11
+        assert "a tie in '0.1" in fault.message
+    assert locked(there, path, project).lock["docs/x.md"].ties == ("0.13 0.30",)
+
+
+@pytest.mark.parametrize(
+    ("value", "here", "there"),
+    [
+        (0.1249, "0.12", "0.13"),
+        (0.1249985, "0.12", "0.13"),
+        (0.12499999, "0.12", "0.14"),
+        (0.12499999, "0.12", "0.11"),
+        (-0.12499999, "-0.12", " 0.12"),
+    ],
+)
+def test_and_nothing_else(value: float, here: str, there: str, project: Project) -> None:
+    path = project.root / "docs/x.md"
+    text = written(table(value, 55.5), path, project)
+    assert text.count(here + "  55.50") == 1
+    wrong = text.replace(here + "  55.50", there + "  55.50")
+    [fault] = faults(wrong, path, locked(wrong, path, project))
+    assert fault.line == 11
+    assert fault.message.startswith("the output differs")
+
+
+def test_what_show_did_not_print_is_compared_to_the_letter(project: Project) -> None:
+    path = project.root / "docs/x.md"
+    text = table(0.12499999, show='print(show(torch.ones(1)), f"{values[0]:.2f}")')
+    wrong = written(text, path, project).replace("1.00 0.12", "1.00 0.13")
+    [fault] = faults(wrong, path, locked(wrong, path, project))
+    assert fault.message.startswith("the output differs")
+
+
+ROWS = [
+    ("a   9.99 x", "a  10.00 x", {"10.00": [9.995]}, "tie"),
+    ("a  10.00 x", "a   9.99 x", {"9.99": [9.995]}, "tie"),
+    ("a  9.99 x", "a  10.00 x", {"10.00": [9.995]}, "differs"),
+    ("a  10.00 x", "b  10.00 x", {}, "differs"),
+    ("0.12  0.34", "0.12  0.34", {"0.12": [0.125], "0.34": [0.34]}, "tie"),
+    ("0.12  0.34", "0.12  0.34", {"0.12": [0.1200001, 0.1249985]}, "near"),
+    ("0.12", "0.12  0.34", {}, "differs"),
+    ("0.13", "0.12", {"0.12": [0.12, 0.12499999]}, "tie"),
+    ("0.13", "0.12", {"0.13": [0.13]}, "differs"),
+    ("-0.01", " 0.00", {"0.00": [-0.005]}, "tie"),
+    ("0.00", "0.00", {"0.00": [-0.0001]}, "same"),
+    ("3", "4", {"4": [4.0]}, "differs"),
+]
+
+
+@pytest.mark.parametrize(("said", "row", "shown", "verdict"), ROWS)
+def test_rows(said: str, row: str, shown: dict[str, list[float]], verdict: str) -> None:
+    assert agree_in_row(said, row, shown) == verdict
+
+
+def test_a_table_made_above_is_known_below(project: Project) -> None:
+    path = project.root / "docs/x.md"
+    text = table(0.12499999, show="text = show(torch.tensor(values, dtype=torch.float64))")
+    text = text.replace("x\n```\n", "x\n```\n").replace(
+        "```\n\n```output", "```\n\n```python\nprint(text)\n```\n\n```output"
+    )
+    there = written(text, path, project).replace("0.12\n", "0.13\n")
+    assert faults(there, path, locked(there, path, project)) == []
+
+
+def test_c6_a_millionth_more_or_less(project: Project) -> None:
+    """What the lock does not cover is told; what it covers, and what is far from a tie, is not."""
+    path = project.root / "docs/x.md"
+    pins = "\nIt is 0.12<!-- = values[0] --> or 13%<!-- = values[0] -->.\n"
+    free = written(table(0.3, 0.7) + "\nIt is 0.3<!-- = values[0] -->.\n", path, project)
+    near = written(table(0.1249999, 0.1249985) + pins.replace("13%", "12%"), path, project)
+    for text, count in ((free, 0), (near, 2)):
+        covered = locked(text, path, project)
+        page = parse(text, path, covered)
+        assert nudged(page, run(page)) == []
+        lock = replace(covered.lock["docs/x.md"], ties=())
+        page = parse(text, path, replace(covered, lock={**covered.lock, "docs/x.md": lock}))
+        assert len({fault.line for fault in nudged(page, run(page))}) == count
+
+
+def test_watching_what_is_rounded_leaves_no_trace(project: Project, page: Path) -> None:
+    module = importlib.import_module("tinyattn.show")
+    before = module.number
+    run(parse(page.read_text("utf-8"), page, project))
+    assert module.number is before
+
+
+def test_both_ways_of_changing_digits_see_what_is_not_watched(project: Project) -> None:
+    """A page whose lock does not watch code: every digit of it survives, both ways."""
+    path = project.root / "docs/x.md"
+    held = locked(FREE, path, project)
+    lock = replace(held.lock["docs/x.md"], code=None)
+    page = parse(FREE, path, replace(held, lock={**held.lock, "docs/x.md": lock}))
+    truths = run(page)
+    assert check(page, truths) == []
+    assert {line.split(":")[1] for line in survivors(page, truths)} == {"4", "5", "6", "7", "13"}
+    assert len(overlooked(page, truths)) == 2  # one in each example
+
+
+@pytest.mark.parametrize(("output", "code"), [("2", 0), ("3", 1)])
+def test_the_command_says_what_it_does(
+    output: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "page.md"
+    text = "```python\nfrom tinyattn import causal_mask\n\nlen(causal_mask(True + True))\n```\n"
+    path.write_text(text + f"\n```output\n{output}\n```\n", "utf-8")
+    monkeypatch.setattr(sys, "argv", ["checker", "--check", str(path)])
+    assert main() == code
+    said, wrong = capsys.readouterr()
+    last = "1 fault" if code else "all true"
+    assert said.splitlines() == [f"check {path}", last]
+    assert wrong.startswith(f"{path}:8: the output differs") == bool(code)
 
 
 RUNS = {
@@ -459,6 +682,9 @@ LITERALS = [
     ("62%", 62.21, False, "differs"),
     ("62%", 62.21, True, "same"),
     ("Twelve", 12, False, "same"),
+    ("Twelve", 11.999999, False, "same"),
+    ("Twelve", 11.9999, False, "differs"),
+    ("Twelve", 13, False, "differs"),
     ("`True`", True, False, "same"),
     ("1", True, False, "differs"),
     ("**sat**", "sat", False, "same"),
@@ -511,7 +737,7 @@ def test_redraw_writes_as_precisely_as_before(literal: str, value: object, new: 
 def test_a_tie_must_be_locked(project: Project) -> None:
     text = example("") + "\nIt is 0.12<!-- = len(mask) / 16 -->.\n"
     path = project.root / "docs/x.md"
-    [fault] = faults(text, path, project)
+    [_, fault] = faults(text, path, project)
     assert fault.line == 8
     assert "a tie" in fault.message
     project = locked(text, path, project)
@@ -715,7 +941,7 @@ def test_sybil_reports_one_failed_example_with_file_and_line(project: Project, p
     assert len(list(document.examples())) == len(parsed.items)
     broken = project.root / "docs/a/broken.md"
     broken.write_text("Text.\n\n" + example("1 / 0"), "utf-8")
-    [failing] = sybil.parse(broken).examples()
+    failing, _ = sybil.parse(broken).examples()  # the other: its numbers are not locked
     with pytest.raises(AssertionError, match=r"docs/a/broken\.md:7: raises ZeroDivisionError"):
         failing.evaluate()
     broken.unlink()

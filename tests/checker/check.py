@@ -4,10 +4,12 @@ import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
-from checker.compare import compare
-from checker.document import Code, Fault, Page, Picture, Pin, parse
+from checker.compare import Verdict, agree_in_row, compare
+from checker.document import Code, Fault, Item, Page, Pin, parse
 from checker.project import Project
 from checker.run import Truth, run, same_error
+
+A_TIE = "rounded either way: write another digit, or `make redraw` locks it"
 
 
 def faults(text: str, path: Path, project: Project | None = None) -> list[Fault]:
@@ -26,19 +28,42 @@ def check(page: Page, truths: list[Truth]) -> list[Fault]:
 
 
 def ties(page: Page, truths: list[Truth]) -> set[str]:
-    """The pins whose value lies on a rounding tie or near one, as the lock writes them."""
+    """The pins and rows whose value lies on a rounding tie or near one, as the lock writes them."""
     return {
-        tie_key(item)
+        key
         for item, truth in zip(page.items, truths, strict=True)
-        if isinstance(item, Pin)
-        and item.op == "="
-        and not (truth.error or truth.not_run)
-        and compare(item.literal, truth.value, in_percent(item)) in ("tie", "near")
+        if not truth.not_run
+        for key, verdict in _verdicts(item, truth)
+        if verdict in ("tie", "near")
     }
 
 
-def tie_key(pin: Pin) -> str:
-    return f"{pin.literal} = {pin.expression}"
+def tie_keys(item: Item) -> list[str]:
+    """What the lock would write of an item, if it lay on a tie."""
+    if isinstance(item, Pin):
+        return [f"{item.literal} = {item.expression}"]
+    said = item.output if isinstance(item, Code) else None
+    return [" ".join(row.split()) for row in said.text.split("\n")] if said else []
+
+
+def _verdicts(item: Item, truth: Truth) -> Iterator[tuple[str, Verdict]]:
+    if isinstance(item, Pin) and item.op == "=" and not truth.error:
+        yield tie_keys(item)[0], compare(item.literal, truth.value, in_percent(item))
+    elif isinstance(item, Code) and item.output:
+        yield from zip(tie_keys(item), rows_agree(item, truth), strict=False)
+
+
+def rows_agree(item: Code, truth: Truth) -> list[Verdict]:
+    """How each row the page shows agrees with the code's; a row too many does not."""
+    ours = item.output.text.split("\n") if item.output else []
+    theirs = truth.text.split("\n")
+    pairs = zip(ours, theirs, strict=False)
+    agree: list[Verdict] = [row_agrees(our, their, truth) for our, their in pairs]
+    return agree + ["differs"] * abs(len(ours) - len(theirs))
+
+
+def row_agrees(ours: str, theirs: str, truth: Truth) -> Verdict:
+    return agree_in_row(ours, theirs, truth.shown)
 
 
 def in_percent(pin: Pin) -> bool:
@@ -46,17 +71,17 @@ def in_percent(pin: Pin) -> bool:
     return pin.expression.replace(" ", "").startswith("100*")
 
 
-def _check(page: Page, item: Code | Pin | Picture, truth: Truth) -> Iterator[tuple[int, str]]:
+def _check(page: Page, item: Item, truth: Truth) -> Iterator[tuple[int, str]]:
     if truth.not_run:
         yield item.line, truth.not_run
     elif truth.complaint:
         yield item.line, truth.complaint
     elif isinstance(item, Code):
-        yield from _check_code(item, truth)
+        yield from _check_code(page, item, truth)
     elif truth.error:
         yield item.line, f"cannot compute {item.expression}\n  {truth.error}"
     elif isinstance(item, Pin):
-        yield from _check_pin(page, item, truth)
+        yield from check_pin(page, item, truth)
     else:
         file = page.path.parent / item.target
         if not file.exists():
@@ -65,7 +90,7 @@ def _check(page: Page, item: Code | Pin | Picture, truth: Truth) -> Iterator[tup
             yield item.line, f"{item.target} is not what {item.expression} draws"
 
 
-def _check_code(item: Code, truth: Truth) -> Iterator[tuple[int, str]]:
+def _check_code(page: Page, item: Code, truth: Truth) -> Iterator[tuple[int, str]]:
     said = item.output
     if truth.error and not (said and same_error(truth.error, said.text)):
         yield truth.line, f"raises {truth.error}"
@@ -76,20 +101,25 @@ def _check_code(item: Code, truth: Truth) -> Iterator[tuple[int, str]]:
             yield item.line, f"shows {first!r}, but no {below} follows"
     elif item.module and truth.error and said.text == truth.error:
         return
-    elif said.text != truth.text:
-        ours, theirs = said.text.split("\n"), truth.text.split("\n")
-        same = next(
-            (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
-            min(len(ours), len(theirs)),
-        )
-        diff = difflib.unified_diff(ours, theirs, "the page", "the code", lineterm="")
-        line = said.line + min(same, len(ours) - 1)
-        yield line, "the output differs\n" + "\n".join(f"  {row}" for row in diff)
-    elif not said.text:
+    elif not said.text and not truth.text:
         yield said.line, "an empty output: leave the fence out"
+    else:
+        rows, verdicts = said.text.split("\n"), rows_agree(item, truth)
+        if "differs" in verdicts:
+            diff = difflib.unified_diff(
+                rows, truth.text.split("\n"), "the page", "the code", lineterm=""
+            )
+            line = said.line + min(verdicts.index("differs"), len(rows) - 1)
+            yield line, "the output differs\n" + "\n".join(f"  {row}" for row in diff)
+            return
+        for line, (key, verdict) in enumerate(
+            zip(tie_keys(item), verdicts, strict=True), said.line
+        ):
+            if verdict == "tie" and key not in page.said.ties:
+                yield line, f"a tie in {key!r}, {A_TIE}"
 
 
-def _check_pin(page: Page, item: Pin, truth: Truth) -> Iterator[tuple[int, str]]:
+def check_pin(page: Page, item: Pin, truth: Truth) -> Iterator[tuple[int, str]]:
     value, percent = truth.value, in_percent(item)
     if item.op != "=":
         bound = item.literal.strip("`*$").replace(",", "").replace("−", "-")
@@ -109,8 +139,7 @@ def _check_pin(page: Page, item: Pin, truth: Truth) -> Iterator[tuple[int, str]]
         return
     verdict = compare(item.literal, value, percent)
     said = f"the page says {item.literal}, the code gives {value!r}"
-    if verdict == "tie" and tie_key(item) not in page.said.ties:
-        how = "a tie, rounded either way: write another digit, or `make redraw` locks it"
-        yield item.line, f"{said}; {how}\n  expression: {item.expression}"
+    if verdict == "tie" and tie_keys(item)[0] not in page.said.ties:
+        yield item.line, f"{said}; a tie, {A_TIE}\n  expression: {item.expression}"
     elif verdict == "differs":
         yield item.line, f"{said}\n  expression: {item.expression}"

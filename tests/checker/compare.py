@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
@@ -10,6 +10,7 @@ from checker.grammar import DIGITS, SIGNED, WORDS
 
 Verdict = Literal["same", "near", "tie", "differs"]  # from good to bad
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+CELL = re.compile(r"( *-?\d+(?:\.\d+)?)")  # a number in a table, with the blanks before it
 RELATIVE, ABSOLUTE = 1e-6, 1e-6  # what two processors may disagree by
 
 
@@ -49,6 +50,28 @@ def agree(written: str, value: float) -> Verdict:
     return "tie" if over > -noise else "near" if over > -2 * noise else "same"
 
 
+def agree_in_row(said: str, row: str, shown: Mapping[str, Sequence[float]]) -> Verdict:
+    """Compare a row of an output with what the code printed, knowing what was rounded for it.
+
+    Where the numbers differ and take as much room, what counts is the value behind the code's.
+    Whatever was not printed by ``tinyattn.show`` must be the same to the letter.
+    """
+    ours, theirs = CELL.split(said), CELL.split(row)
+    if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
+        return "differs"
+    worst: Verdict = "same"
+    for our, their in zip(ours[1::2], theirs[1::2], strict=True):
+        values = shown.get(their.strip(), ())
+        verdicts = [agree(our.strip(), value) for value in values if len(our) == len(their)]
+        if our == their:  # a value that would round to another number is no fault but a tie
+            alike = [verdict for verdict in verdicts if verdict != "differs"]
+            verdict: Verdict = max(alike, key=VERDICTS.index, default="same")
+        else:
+            verdict = min(verdicts, key=VERDICTS.index, default="differs")
+        worst = max(worst, verdict, key=VERDICTS.index)
+    return worst
+
+
 def compare(literal: str, value: Any, in_percent: bool = False) -> Verdict:
     """Compare a literal as it stands on the page with a plain value."""
     return _compare(_read(literal), value, in_percent)
@@ -76,7 +99,8 @@ def _leaf(said: str, value: Any, in_percent: bool) -> Verdict:
         return "same" if str(value) in forms else "differs"
     bare = forms[-1]
     if bare.lower() in WORDS:
-        return "same" if WORDS.index(bare.lower()) == value else "differs"
+        noise = 0 if isinstance(value, int) else RELATIVE * abs(value) + ABSOLUTE
+        return "same" if abs(WORDS.index(bare.lower()) - value) <= noise else "differs"
     percent = re.fullmatch(rf"({SIGNED})\s?\\?%", bare)
     if percent:
         return agree(percent[1], value if in_percent else 100 * value)

@@ -12,14 +12,13 @@ import io
 import re
 import tokenize
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from itertools import zip_longest
 from pathlib import Path
 
 from checker import fences
 from checker.fences import Fence
 from checker.grammar import IN_CODE
-from checker.project import LOCK, Project, Said
+from checker.project import Project, Said
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,7 @@ class Given:
     """Something the page says that no code computes."""
 
     at: int
+    end: int
     line: int
     literal: str
     source: str
@@ -118,13 +118,15 @@ class Page:
     def fault(self, at: int, message: str, line: int = 0) -> None:
         self.faults.append(Fault(line or self.line(at), message, at))
 
-    def give(self, at: int, literal: str, source: str) -> None:
-        line = self.line_of(at, literal)
-        self.given.append(Given(at, line, " ".join(literal.split()), source))
+    def give(self, at: int, text: str, source: str, literal: str = "") -> None:
+        """Note a text as it stands here, and how the lock writes it."""
+        literal = literal or " ".join(text.split())
+        self.given.append(Given(at, at + len(text), self.line_of(at, text), literal, source))
 
 
 def parse(text: str, path: Path, project: Project) -> Page:
-    from checker.prose import read_prose  # it needs Page
+    from checker.locks import as_locked  # these need Page
+    from checker.prose import read_prose
 
     page = Page(path, text, project)
     if page.module:
@@ -141,7 +143,7 @@ def parse(text: str, path: Path, project: Project) -> Page:
     page.given.sort(key=lambda given: given.at)
     if not page.module:
         _each_uses_tinyattn(page)
-    _as_locked(page)
+    as_locked(page)
     page.faults.sort(key=lambda fault: fault.at)
     return page
 
@@ -278,19 +280,3 @@ def _imported(nodes: list[ast.AST]) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tinyattn":
             names |= {alias.asname or alias.name for alias in node.names}
     return names
-
-
-def _as_locked(page: Page) -> None:
-    """What no code computes must be what the lock says, in the same order."""
-    said = [(given.literal, given.source) for given in page.given]
-    locked = list(page.said.given)
-    for kind, a, b, c, d in SequenceMatcher(None, locked, said, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        was = ", ".join(f"{text} ({source})" for text, source in locked[a:b])
-        for given in page.given[c:d]:
-            message = f"{given.literal} ({given.source}): not as locked in {LOCK}"
-            page.fault(given.at, f"{message}; there: {was}" if was else message, given.line)
-        if c == d:
-            at = page.given[min(c, len(said) - 1)].at if said else 0
-            page.fault(at, f"gone from here, but locked in {LOCK}: {was}")

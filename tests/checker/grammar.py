@@ -70,7 +70,8 @@ def _renamed(pattern: str) -> str:
 # What prose is made of, tried in this order at each character: first what says a number with
 # its comment, then what holds no number, and at last a number that nothing vouches for.
 TOKEN = re.compile(
-    "|".join(
+    r"(?:(?=\S)|^)(?:"  # a blank begins nothing, but a line's first may; this alone saves half
+    + "|".join(
         (
             rf"(?P<picture>{IMAGE}){_PIN}",
             rf"(?P<literal>{LITERAL})(?:{_renamed(_PIN)}|{_GIVEN})",
@@ -87,11 +88,16 @@ TOKEN = re.compile(
             rf"(?P<name>[A-Z]\w*(?:-\d[\w.]*\w|-\d)(?!\w)|{NAME})",
             rf"(?P<number>{DIGITS}|[{SUPERSCRIPT}]+)",
         )
-    ),
+    )
+    + ")",
     re.S | re.M,
 )
 NUMBER = re.compile(DIGITS)
 IN_CODE = re.compile(rf"{NAME}|(?P<number>{DIGITS})")
+# In code, strings included: names are none, "\\n3" holds a 3, and a number takes all its signs.
+IN_SOURCE = re.compile(
+    r"\\.|[^\W\d]\w*|(?P<number>(?:\d[\w.]*|\.\d\w*)(?:(?<=[eE])[-+]\d+)?)", re.S
+)
 IN_MATH = re.compile(
     rf"(?<=[A-Za-z}})'])_(?:\d|\{{\d+(?:,\s*\d+)*\}})|(?P<number>{DIGITS}|[{SUPERSCRIPT}]+)"
 )

@@ -18,6 +18,7 @@ class Said:
 
     given: tuple[tuple[str, str], ...] = ()
     ties: tuple[str, ...] = ()
+    code: tuple[str, ...] | None = ()  # the numbers of each example; None where none is watched
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def read_lock(text: str) -> dict[str, Said]:
         page: Said(
             tuple((literal, source) for literal, source in said.get("given", [])),
             tuple(said.get("ties", [])),
+            tuple(said.get("code", [])),
         )
         for page, said in tomllib.loads(text).items()
     }
@@ -73,16 +75,19 @@ def read_lock(text: str) -> dict[str, Said]:
 
 def write_lock(lock: dict[str, Said]) -> str:
     lines = [
-        "# What the pages say and no code computes, in the order in which they say it.",
+        "# What the pages say and no code computes, in the order in which they say it, then the",
+        "# numbers of their code, example by example, and what was rounded from a tie.",
         "# `python -m checker` writes this file; review its diff.",
     ]
     for page, said in sorted(lock.items()):
-        if not (said.given or said.ties):
+        if said == Said():
             continue
         lines += ["", f"[{_quoted(page)}]"]
         if said.given:
             pairs = (f"    [{_quoted(text)}, {_quoted(source)}]," for text, source in said.given)
             lines += ["given = [", *pairs, "]"]
+        if said.code:
+            lines += ["code = [", *(f"    {_quoted(numbers)}," for numbers in said.code), "]"]
         if said.ties:
             lines += ["ties = [", *(f"    {_quoted(tie)}," for tie in said.ties), "]"]
     return "\n".join(lines) + "\n"

@@ -66,10 +66,9 @@ def read_prose(page: Page, prose: str) -> None:
             elif re.search(r"\d", text):
                 _unpinned(page, at, text)
         elif kind == "citation":
-            if citation_key(text) in page.project.cited:
-                page.give(at, citation_key(text), "citation")
-                since_citation = ""
-            else:
+            page.give(at, text, "citation", citation_key(text))
+            since_citation = ""
+            if citation_key(text) not in page.project.cited:
                 _unpinned(page, at, f"{text} (not in {BIBLIOGRAPHY})")
         elif kind == "number":
             _unpinned(page, at, text)

@@ -1,12 +1,14 @@
 """Write what the code gives into the pages: outputs, pins, pictures and the lock."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from checker.check import in_percent, ties
+from checker.check import in_percent, rows_agree, ties
 from checker.compare import compare, rewrite
 from checker.document import Code, Page, Picture, Pin, parse
+from checker.locks import code_numbers
 from checker.project import LOCK, Project, Said, write_lock
-from checker.run import Truth, run, same_error
+from checker.run import Truth, run_once, same_error
 
 
 def redrawn(page: Page, truths: list[Truth]) -> tuple[str, list[str]]:
@@ -43,6 +45,8 @@ def _output(item: Code, truth: Truth) -> tuple[int, int, str] | None:
             return item.end, item.end, _prefixed(truth.text, item.prefix)
         body = _prefixed(f"```output\n{truth.text}\n```", item.prefix).rstrip("\n")
         return item.end, item.end, f"\n{item.prefix.rstrip()}\n{body}"
+    if "differs" not in rows_agree(item, truth):
+        return None
     new = truth.text
     if truth.error and not same_error(truth.error, said.text):
         return None  # an accident is not to be written down as a result
@@ -57,17 +61,16 @@ def _prefixed(text: str, prefix: str) -> str:
     return "".join(f"{prefix}{line}".rstrip() + "\n" for line in text.split("\n"))
 
 
-def redraw(paths: list[Path], project: Project) -> list[str]:
+def redraw(
+    paths: list[Path], project: Project, tell: Callable[[str], object] = lambda name: None
+) -> list[str]:
     """Rewrite these files, their pictures and their part of the lock; say what changed."""
     changes: list[str] = []
-    lock = dict(project.lock)
-    every = project.documents()
-    known = {project.name(path) for path in every}
-    if set(every) <= set(paths):
-        lock = {name: said for name, said in lock.items() if name in known}
+    lock: dict[str, Said] = {}
     for path in paths:
+        tell(project.name(path))
         page = parse(path.read_text("utf-8"), path, project)
-        truths = run(page)
+        truths = run_once(page)
         text, edits = redrawn(page, truths)
         changes += edits
         if text != page.text:
@@ -83,13 +86,19 @@ def redraw(paths: list[Path], project: Project) -> list[str]:
         lock[page.name] = said(page, truths)
         if lock[page.name] != project.lock.get(page.name, Said()):
             changes.append(f"{page.name}: what no code computes, in {LOCK}")
-    text, file = write_lock(lock), project.root / LOCK
+    file, every = project.root / LOCK, {project.name(path) for path in project.documents()}
+    lock = {**Project.at(project.root).lock, **lock}  # read again: others redraw other pages
+    if every <= {project.name(path) for path in paths}:
+        lock = {name: said for name, said in lock.items() if name in every}
+    text = write_lock(lock)
     if not file.exists() or file.read_text("utf-8") != text:
-        file.write_text(text, "utf-8")
+        new = file.with_suffix(".new")
+        new.write_text(text, "utf-8")
+        new.replace(file)
     return changes
 
 
 def said(page: Page, truths: list[Truth]) -> Said:
     """What the lock is to hold of this page."""
     given = tuple((given.literal, given.source) for given in page.given)
-    return Said(given, tuple(sorted(ties(page, truths))))
+    return Said(given, tuple(sorted(ties(page, truths))), code_numbers(page))

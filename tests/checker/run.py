@@ -3,23 +3,25 @@
 import ast
 import contextlib
 import copy
+import functools
 import importlib
 import io
 import linecache
+import math
 import random
 import re
 import sys
 import traceback
 import types
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from checker.compare import plain
+from checker.compare import RELATIVE, plain
 from checker.document import Code, Page, Picture
 
 
@@ -33,6 +35,7 @@ class Truth:
     line: int = 0  # where it was raised
     complaint: str = ""  # wrong whatever the page says
     not_run: str = ""
+    shown: Mapping[str, Sequence[float]] = field(default_factory=dict)  # text and what it rounds
 
 
 @contextlib.contextmanager
@@ -88,11 +91,54 @@ def run_once(page: Page) -> list[Truth]:
     return _done[key]
 
 
-def run(page: Page) -> list[Truth]:
+class _Rounded:
+    """``tinyattn.show.number`` for a while, so that what it rounds is known unrounded.
+
+    With ``nudge`` each value moves by a millionth of itself, as another processor might have it,
+    to the side where it would be written otherwise.
+    """
+
+    def __init__(self, nudge: bool) -> None:
+        self.nudge = nudge
+        self.show: Any = importlib.import_module("tinyattn.show")
+        self.earlier: dict[str, list[float]] = {}
+        self.now: dict[str, list[float]] = {}
+
+    def __enter__(self) -> "_Rounded":
+        self.number = number = self.show.number
+
+        @functools.wraps(number)
+        def watched(entry: Any, digits: int = 2) -> str:
+            text: str = number(entry, digits)
+            if isinstance(entry, float) and math.isfinite(entry):
+                if self.nudge:
+                    moved = max(nudges(entry), key=lambda value: number(value, digits) != text)
+                    entry, text = moved, number(moved, digits)
+                self.now.setdefault(text, []).append(entry)
+            return text
+
+        self.show.number = watched
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.show.number = self.number
+
+    def taken(self) -> dict[str, list[float]]:
+        """What the last example rounded; for a table made above, what was rounded there."""
+        both = {**self.earlier, **self.now}
+        self.earlier, self.now = both, {}
+        return both
+
+
+def nudges(value: float) -> tuple[float, float]:
+    return value * (1 - RELATIVE), value * (1 + RELATIVE)
+
+
+def run(page: Page, nudge: bool = False) -> list[Truth]:
     """One truth for each item of the page, in order."""
     truths: list[Truth] = []
     module, scope, stopped, seeded = _module(page), 0, "", False
-    with clean_slate(), _as_main() as enter:
+    with clean_slate(), _as_main() as enter, _Rounded(nudge) as rounded:
         enter(module)
         for item in page.items:
             if isinstance(item, Code):
@@ -104,7 +150,7 @@ def run(page: Page) -> list[Truth]:
                 truths.append(Truth(not_run=stopped))
             elif isinstance(item, Code):
                 dice = _dice()
-                truth = _execute(item, module)
+                truth = replace(_execute(item, module), shown=rounded.taken())
                 if not seeded and dice != _dice():
                     truth = Truth(
                         complaint="draws from a global generator that this page never seeded"
