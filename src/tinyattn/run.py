@@ -247,90 +247,122 @@ class Run:
     def _compute(self, name: str, block: Block) -> Tensor:
         layer, scene = block.layer, self.scene
         steps: dict[str, Callable[[], Tensor]] = {
+            "q": lambda: self._read(block)[0],
+            "k": lambda: self._read(block)[1],
+            "v": lambda: self._read(block)[2],
             "scores": lambda: scene.edited(
-                f"{layer}.scores", block.scores(self.q(layer), self.k(layer), scene)
+                f"{layer}.scores", block.scores(*self._read(block)[:2], scene)
             ),
             "pattern": lambda: scene.edited(f"{layer}.pattern", pattern(self.scores(layer))),
-            "z": lambda: block.mixed(self.q(layer), self.k(layer), self.v(layer), scene),
+            "z": lambda: block.mixed(*self._read(block), scene),
             "out": lambda: block.writes(self.z(layer), scene),
             "attn_out": lambda: block.attention(self.resid_pre(layer), scene),
             "neurons": lambda: block.neurons(self.resid_mid(layer), scene),
             "mlp_out": lambda: block.feed(self.resid_mid(layer), scene),
         }
-        if name in steps:
-            return steps[name]()
-        q, k, v = block.queries_keys_values(self.resid_pre(layer), scene)
+        return steps[name]()
+
+    def _read(self, block: Block) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of a layer, computed together."""
+        keys = [(name, block.layer) for name in "qkv"]
+        if all(key in self._known for key in keys):
+            q, k, v = (self._known[key] for key in keys)
+            return q, k, v
+        found = block.queries_keys_values(self.resid_pre(block.layer), self.scene)
         if self.remember:
-            self._known.update({("q", layer): q, ("k", layer): k, ("v", layer): v})
-        return {"q": q, "k": k, "v": v}[name]
+            self._known.update(zip(keys, found, strict=True))
+        return found
 
     def _writes(self, heads: bool, along: Tensor | None = None) -> list[tuple[str, Tensor]]:
         """Every write by name, or how far it reaches along a direction."""
-        parts = list(self.model.embedded(self.tokens, self.scene).items())
+        first = self.model.embedded(self.tokens, self.scene)
+        parts = [(name, _share(write, along)) for name, write in first.items()]
         for block in self.model.layers:
-            parts += self._before(block)
-            parts += self._heads(block, heads, along)
-            parts += self._after(block)
-        if along is None:
-            return parts
-        return [
-            (name, part if part.ndim < self.final.ndim else (part * along).sum(dim=-1))
-            for name, part in parts
-        ]
+            parts += self._of_heads(block, heads, along)
+            parts += self._of_neurons(block, along)
+        return parts
 
-    def _heads(self, block: Block, heads: bool, along: Tensor | None) -> list[tuple[str, Tensor]]:
-        """The writes of a layer's heads and ``b_O``; the heads' as shares, given a direction."""
-        layer = block.layer
+    def _of_heads(
+        self, block: Block, heads: bool, along: Tensor | None
+    ) -> list[tuple[str, Tensor]]:
+        """The writes of a layer's heads and ``b_O``, after what an edit did before them."""
+        layer, parts = block.layer, list[tuple[str, Tensor]]()
+        if layer == 0 and "0.resid_pre" in self.scene.edits:
+            jump = self.resid_pre(0) - self.model.start(self.tokens, self.scene)
+            parts.append(("edit of 0.resid_pre", _share(jump, along)))
         if f"{layer}.attn_out" in self.scene.edits:
-            return [(f"{layer}.attn", self.attn_out(layer))]
+            return [*parts, (f"{layer}.attn", _share(self.attn_out(layer), along))]
+        bias = self._bias(block, "b_O", along)
+        if along is not None and not heads and not self._stream_edited(layer):
+            after = self.resid_mid(layer) if self.model.config.d_mlp else self.resid_post(layer)
+            write = _share(after, along) - _share(self.resid_pre(layer), along)
+            return [*parts, (f"{layer}.attn", write - bias[0][1] if bias else write), *bias]
         if along is None:
             out = self.out(layer)
         elif f"{layer}.out" in self.scene.edits:
-            out = (self.out(layer) * along.unsqueeze(-3 if along.ndim > 1 else 0)).sum(dim=-1)
+            out = _share(self.out(layer), along if along.ndim == 1 else along.unsqueeze(-3))
         else:
-            seen = along @ block.W_O.flatten(0, 1).T
-            seen = split_heads(seen.reshape(*seen.shape[:-1] or (1,), -1), block.W_O.shape[0])
-            out = (self.z(layer) * seen).sum(dim=-1)
+            out = _through_W_O(self.z(layer), block.W_O, along)
         axis = -3 if along is None else -2
         if not heads:
-            return [(f"{layer}.attn", out.sum(dim=axis)), *self._bias(block, "b_O")]
+            return [*parts, (f"{layer}.attn", out.sum(dim=axis)), *bias]
         names = [f"{layer}.head {head}" for head in range(out.shape[axis])]
-        return [*zip(names, out.unbind(axis), strict=True), *self._bias(block, "b_O")]
+        return [*parts, *zip(names, out.unbind(axis), strict=True), *bias]
 
-    def _before(self, block: Block) -> list[tuple[str, Tensor]]:
-        """What an edit of the stream did before the first block."""
-        if block.layer or "0.resid_pre" not in self.scene.edits:
-            return []
-        start = self.model.start(self.tokens, self.scene)
-        return [("edit of 0.resid_pre", self.resid_pre(0) - start)]
-
-    def _after(self, block: Block) -> list[tuple[str, Tensor]]:
-        """The writes of a layer's neurons, and what edits of the stream did around them."""
+    def _of_neurons(self, block: Block, along: Tensor | None) -> list[tuple[str, Tensor]]:
+        """The writes of a layer's neurons and ``b_out``, and what edits did around them."""
         layer, edits, parts = block.layer, self.scene.edits, list[tuple[str, Tensor]]()
         mid, last = f"{layer}.resid_mid", f"{layer}.resid_post"
+        before, write = self.resid_pre(layer), self.attn_out
         if self.model.config.d_mlp:
             if mid in edits:
-                sum_ = self.resid_pre(layer) + self.attn_out(layer)
-                parts.append((f"edit of {mid}", self.resid_mid(layer) - sum_))
-            if f"{layer}.mlp_out" in edits:
-                parts.append((f"{layer}.mlp", self.mlp_out(layer)))
+                jump = self.resid_mid(layer) - before - write(layer)
+                parts.append((f"edit of {mid}", _share(jump, along)))
+            before, write = self.resid_mid(layer), self.mlp_out
+            bias = self._bias(block, "b_out", along) if f"{layer}.mlp_out" not in edits else []
+            if along is not None and not self._stream_edited(layer):
+                share = _share(self.resid_post(layer), along) - _share(before, along)
+                share = share - bias[0][1] if bias else share
+            elif bias:
+                share = _share(self.neurons(layer) @ block.W_out, along)
             else:
-                parts.append((f"{layer}.mlp", self.neurons(layer) @ block.W_out))
-                parts += self._bias(block, "b_out")
+                share = _share(self.mlp_out(layer), along)
+            parts += [(f"{layer}.mlp", share), *bias]
         if last in edits or f"{layer + 1}.resid_pre" in edits:
-            if self.model.config.d_mlp:
-                sum_ = self.resid_mid(layer) + self.mlp_out(layer)
-            else:
-                sum_ = self.resid_pre(layer) + self.attn_out(layer)
-            parts.append((f"edit of {last}", self.resid_post(layer) - sum_))
+            jump = self.resid_post(layer) - before - write(layer)
+            parts.append((f"edit of {last}", _share(jump, along)))
         return parts
 
-    def _bias(self, block: Block, name: str) -> list[tuple[str, Tensor]]:
+    def _stream_edited(self, layer: int) -> bool:
+        """Whether more than the writes lies between the boundaries of a layer."""
+        names = {f"{layer}.{what}" for what in ("resid_mid", "resid_post", "attn_out", "mlp_out")}
+        return bool(self.scene.edits.keys() & (names | {f"{layer + 1}.resid_pre"}))
+
+    def _bias(self, block: Block, name: str, along: Tensor | None) -> list[tuple[str, Tensor]]:
         bias = getattr(block, name)
-        return [] if bias is None else [(f"{block.layer}.{name}", bias.expand_as(self.final))]
+        if bias is None:
+            return []
+        if along is None:
+            return [(f"{block.layer}.{name}", bias.expand_as(self.final))]
+        return [(f"{block.layer}.{name}", (along @ bias).expand(self.tokens.shape))]
 
     def __repr__(self) -> str:
         layers = self.model.config.n_layers
         return (
             f"Run({layers} layers, tokens={describe(self.tokens)}, logits={describe(self.logits)})"
         )
+
+
+def _share(write: Tensor, along: Tensor | None) -> Tensor:
+    """The write itself, or how far it reaches along a direction, one for all or one for each."""
+    if along is None:
+        return write
+    return write @ along if along.ndim == 1 else (write * along).sum(dim=-1)
+
+
+def _through_W_O(z: Tensor, W_O: Tensor, along: Tensor) -> Tensor:
+    """How far each head's write reaches: the direction is taken to ``z``, no write is formed."""
+    if along.ndim == 1:
+        return (z @ (W_O @ along).unsqueeze(-1)).squeeze(-1)
+    seen = split_heads(along @ W_O.flatten(0, 1).T, W_O.shape[0])
+    return (z * seen).sum(dim=-1)
