@@ -253,7 +253,8 @@ class Paths:
 def paths(run: Run, *, longest: int | None = None, limit: int = LIMIT) -> Paths:
     """Take the logits of a run apart: one term for each way through the model.
 
-    The patterns are those of the run and stay fixed; with them the sum is exact.
+    The patterns are those of the run and stay fixed; with them the sum is exact. If the run keeps
+    gradients they flow through the patterns too, as they do in the logits.
 
     Args:
         run: Of an attention-only model without norm. Its patterns may have been edited.
