@@ -9,12 +9,13 @@ import tinyattn
 
 PACKAGE = Path(tinyattn.__file__).parent
 FLOORS = [
-    "shapes weights progress",
+    "shapes weights progress bpe corpus",
     "attention lowrank circuits norm mlp positions dependence show svg grid draw diagrams flow "
-    "tracks panels",
+    "tracks panels detect batches",
     "head stream config",
     "block edits run model",
-    "reading checkpoint folding interventions hub interop twins paths score_paths handmade",
+    "reading checkpoint folding interventions hub interop twins paths score_paths handmade "
+    "learning training trained facts",
     "__init__",
 ]
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))

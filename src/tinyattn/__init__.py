@@ -4,6 +4,8 @@ Each name here is explained on a page of *Inside a Transformer*, where every lin
 """
 
 from tinyattn.attention import causal_mask, mask_scores, mix, pattern, project, scores, write
+from tinyattn.batches import repeats
+from tinyattn.bpe import Vocabulary
 from tinyattn.checkpoint import load_model, save_model
 from tinyattn.circuits import (
     Baseline,
@@ -23,6 +25,12 @@ from tinyattn.circuits import (
 )
 from tinyattn.config import Config
 from tinyattn.dependence import critical_path, depends, earliest, generation, reach
+from tinyattn.detect import (
+    detect,
+    duplicate_token_score,
+    induction_score,
+    previous_token_score,
+)
 from tinyattn.diagrams import draw_dependencies, draw_stream
 from tinyattn.draw import Picture, draw_matrix, draw_pattern
 from tinyattn.edits import NothingChanged
@@ -38,6 +46,7 @@ from tinyattn.handmade import (
 from tinyattn.head import Attended, Head, Heads, attend, merge_heads, split_heads
 from tinyattn.interop import from_gpt2, from_hf
 from tinyattn.interventions import ablate, patch
+from tinyattn.learning import History, Schedule, train
 from tinyattn.lowrank import SVD, LowRank
 from tinyattn.mlp import activate, gated_mlp, gelu, mlp
 from tinyattn.model import Transformer
@@ -64,16 +73,19 @@ __all__ = [
     "Ends",
     "Head",
     "Heads",
+    "History",
     "LowRank",
     "NothingChanged",
     "Paths",
     "Picture",
     "Run",
+    "Schedule",
     "ScorePaths",
     "ShapeError",
     "Stream",
     "Terms",
     "Transformer",
+    "Vocabulary",
     "ablate",
     "accumulated",
     "activate",
@@ -88,12 +100,14 @@ __all__ = [
     "critical_path",
     "decomposed",
     "depends",
+    "detect",
     "draw_dependencies",
     "draw_matrix",
     "draw_paths",
     "draw_pattern",
     "draw_shapes",
     "draw_stream",
+    "duplicate_token_score",
     "earliest",
     "fold",
     "fold_norm",
@@ -109,6 +123,7 @@ __all__ = [
     "head_write",
     "induction_head",
     "induction_model",
+    "induction_score",
     "layer_norm",
     "load_model",
     "logit_attribution",
@@ -124,11 +139,13 @@ __all__ = [
     "paths_by_length",
     "pattern",
     "previous_token_head",
+    "previous_token_score",
     "project",
     "qk_circuit",
     "random_composition",
     "random_copying",
     "reach",
+    "repeats",
     "rms_norm",
     "rotary",
     "save_model",
@@ -139,5 +156,6 @@ __all__ = [
     "split_heads",
     "svd_tokens",
     "to_transformer_lens",
+    "train",
     "write",
 ]
