@@ -14,15 +14,9 @@ from models import KINDS, filled
 from torch import nn
 from torch.testing import assert_close
 
-from tinyattn import (
-    from_gpt2,
-    from_hf,
-    from_torch,
-    from_transformer_lens,
-    model_folder,
-    to_transformer_lens,
-    write_weights,
-)
+from tinyattn import from_gpt2, from_hf, from_torch, from_transformer_lens, to_transformer_lens
+from tinyattn.hub import model_folder
+from tinyattn.weights import write_weights
 
 TOKENS = torch.tensor([[1, 4, 2, 2, 0, 5], [3, 3, 6, 1, 0, 2]])
 GPT2 = {

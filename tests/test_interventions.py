@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from models import KINDS, filled, scenes
 from torch.testing import assert_close
 
-from tinyattn import NothingChanged, ablate, activation_names, patch
+from tinyattn import NothingChanged, ablate, patch
+from tinyattn.edits import activation_names
 
 few = settings(max_examples=15)
 TOKENS = torch.tensor([[1, 4, 2, 2, 0, 5], [3, 3, 6, 1, 0, 2]])

@@ -12,7 +12,6 @@ from models import KINDS, filled, scenes
 from torch.testing import assert_close
 
 from tinyattn import (
-    Cache,
     Config,
     ShapeError,
     Transformer,
@@ -24,8 +23,9 @@ from tinyattn import (
     pattern,
     rms_norm,
     scores,
-    untie,
 )
+from tinyattn.block import Cache
+from tinyattn.folding import untie
 
 few = settings(max_examples=15)
 kinds = pytest.mark.parametrize("kind", KINDS)

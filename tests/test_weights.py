@@ -8,15 +8,9 @@ import torch
 from draws import normal
 from models import KINDS, filled
 
-from tinyattn import (
-    Transformer,
-    assemble,
-    fold,
-    load_model,
-    read_weights,
-    save_model,
-    write_weights,
-)
+from tinyattn import Transformer, fold, load_model, save_model
+from tinyattn.checkpoint import assemble
+from tinyattn.weights import read_weights, write_weights
 
 TOKENS = torch.tensor([[1, 4, 2, 2, 0, 5], [3, 3, 6, 1, 0, 2]])
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8]

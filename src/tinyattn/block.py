@@ -31,6 +31,7 @@ class Cache:
 
     Examples:
         >>> from tinyattn import Config, Transformer
+        >>> from tinyattn.block import Cache
         >>> config = Config(d_model=4, d_head=2, n_heads=2, n_layers=1, d_vocab=5, n_ctx=8)
         >>> model, cache = Transformer(config), Cache()
         >>> first, second = model([1, 2, 3], cache=cache), model([4], cache=cache)

@@ -81,7 +81,8 @@ def assemble(
         ValueError: If a weight is missing, unknown, or of another shape, naming all of them.
 
     Examples:
-        >>> from tinyattn import Config, assemble
+        >>> from tinyattn import Config
+        >>> from tinyattn.checkpoint import assemble
         >>> assemble(Config(8, 4, n_heads=2, n_layers=0, d_vocab=5, n_ctx=6, positions=None), {})
         Traceback (most recent call last):
         ValueError: state does not fit the config: W_E is missing; W_U is missing

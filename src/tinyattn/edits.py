@@ -27,6 +27,7 @@ def activation_names(config: Config) -> list[str]:
     """Every name an edit can go by, in the order in which the pass reaches them.
 
     Examples:
+        >>> from tinyattn.edits import activation_names
         >>> from tinyattn import Config
         >>> config = Config(d_model=4, d_head=2, n_heads=2, n_layers=1, d_vocab=5, n_ctx=6)
         >>> activation_names(config)[:5]
@@ -50,6 +51,7 @@ def check_names(names: Iterable[str], config: Config) -> None:
         ValueError: If there is no activation of that name.
 
     Examples:
+        >>> from tinyattn.edits import check_names
         >>> from tinyattn import Config
         >>> config = Config(d_model=4, d_head=2, n_heads=2, n_layers=1, d_vocab=5, n_ctx=6)
         >>> check_names(["0.z", "0.head 1"], config)
@@ -66,6 +68,7 @@ def layer_of(name: str) -> int:
     """The layer an activation belongs to; what comes before all layers belongs to the first.
 
     Examples:
+        >>> from tinyattn.edits import layer_of
         >>> layer_of("2.head 1"), layer_of("embed")
         (2, 0)
     """
@@ -80,6 +83,7 @@ def as_edit(name: str, wanted: Any) -> Edit:
         TypeError: If it is none of these.
 
     Examples:
+        >>> from tinyattn.edits import as_edit
         >>> import torch
         >>> as_edit("0.z", torch.ones(2))(torch.zeros(2)).tolist()
         [1.0, 1.0]
@@ -103,6 +107,7 @@ def prepare(edits: Mapping[str, Edit], changes: dict[str, float]) -> dict[str, E
         changes: Receives, for each name, the largest difference its edit has made so far.
 
     Examples:
+        >>> from tinyattn.edits import prepare
         >>> import torch
         >>> changes = {}
         >>> prepare({"0.z": lambda z: z + 2}, changes)["0.z"](torch.zeros(3)).tolist(), changes
@@ -128,6 +133,7 @@ def warn_if_unchanged(changes: Mapping[str, float], names: Iterable[str]) -> Non
         NothingChanged: Naming the edits.
 
     Examples:
+        >>> from tinyattn.edits import warn_if_unchanged
         >>> warn_if_unchanged({"0.z": 0.5}, ["0.z"])
     """
     names = list(names)

@@ -87,7 +87,8 @@ def untie(model: Transformer) -> Transformer:
     """A copy whose unembedding is a parameter of its own, so that it can be edited alone.
 
     Examples:
-        >>> from tinyattn import Config, Transformer, untie
+        >>> from tinyattn import Config, Transformer
+        >>> from tinyattn.folding import untie
         >>> model = Transformer(Config(8, 4, n_heads=2, n_layers=1, d_vocab=5, n_ctx=6, tied=True))
         >>> free = untie(model)
         >>> _ = free.W_U.data.zero_()

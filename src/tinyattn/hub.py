@@ -29,7 +29,7 @@ def model_folder(source: str | Path) -> Path:
         ImportError: If the extra ``hub`` is needed and missing.
 
     Examples:
-        >>> from tinyattn import model_folder
+        >>> from tinyattn.hub import model_folder
         >>> model_folder("./no/such/folder")
         Traceback (most recent call last):
         FileNotFoundError: no folder ./no/such/folder, and no id on the hub either: an id is owner/name
@@ -70,7 +70,7 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         ValueError: If a file is damaged or only half there.
 
     Examples:
-        >>> from tinyattn import read_folder
+        >>> from tinyattn.hub import read_folder
         >>> read_folder(".")
         Traceback (most recent call last):
         FileNotFoundError: no config.json in . : it is not a model folder

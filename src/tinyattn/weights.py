@@ -36,7 +36,7 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     Examples:
         >>> import tempfile, torch
-        >>> from tinyattn import read_weights, write_weights
+        >>> from tinyattn.weights import read_weights, write_weights
         >>> path = tempfile.mkdtemp() + "/two.safetensors"
         >>> write_weights(path, {"W": torch.tensor([1.0, 2.0])}, {"made by": "hand"})
         >>> read_weights(path)
@@ -80,7 +80,7 @@ def write_weights(
 
     Examples:
         >>> import tempfile, torch
-        >>> from tinyattn import write_weights
+        >>> from tinyattn.weights import write_weights
         >>> write_weights(tempfile.mkdtemp() + "/one.safetensors", {"W": torch.eye(2)})
     """
     header: dict[str, object] = {"__metadata__": dict(notes)} if notes else {}

@@ -21,10 +21,9 @@ from tinyattn import (
     from_gpt2,
     from_hf,
     from_transformer_lens,
-    read_weights,
     to_transformer_lens,
-    write_weights,
 )
+from tinyattn.weights import read_weights, write_weights
 
 TOKENS = torch.randint(211, (2, 17), generator=torch.Generator().manual_seed(0))
 SMALL = {"vocab_size": 211, "bos_token_id": 0, "eos_token_id": 0}
