@@ -51,6 +51,7 @@ from tinyattn.lowrank import SVD, LowRank
 from tinyattn.mlp import activate, gated_mlp, gelu, mlp
 from tinyattn.model import Transformer
 from tinyattn.norm import centre, fold_norm, layer_norm, norm_scale, rms_norm
+from tinyattn.panels import draw_curve, draw_heads
 from tinyattn.paths import Paths, paths, paths_by_length
 from tinyattn.positions import rotary, sinusoidal
 from tinyattn.reading import Terms, accumulated, decomposed, logit_attribution, logit_lens
@@ -101,7 +102,9 @@ __all__ = [
     "decomposed",
     "depends",
     "detect",
+    "draw_curve",
     "draw_dependencies",
+    "draw_heads",
     "draw_matrix",
     "draw_paths",
     "draw_pattern",

@@ -164,10 +164,6 @@ def make(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train what the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tinyattn.training", description=__doc__)
-    families = {
-        "induction": ["induction-1l", "induction-2l"],
-        "text": [n for n in RECIPES if "text" in n],
-    }
     parser.add_argument("name", choices=[*RECIPES, *FAMILIES])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("build/training"))
