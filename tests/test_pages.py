@@ -17,6 +17,7 @@ from checker.run import Truth, run_once
 from checker.sybils import sybils
 
 PROJECT = Project.at()
+SYBILS = sybils()
 DOCUMENTS = {PROJECT.name(path): path for path in PROJECT.documents()}
 MODULES = [name for name in DOCUMENTS if name.startswith("src/")]
 
@@ -48,7 +49,7 @@ def test_c4_what_looks_like_an_example_is_one(name: str) -> None:
     page = read(name)
     examples = [item for item in page.items if isinstance(item, Code)]
     assert len(examples) == count_examples(page.text, Path(name).suffix)
-    [sybil] = [one for one in sybils() if one.should_parse(DOCUMENTS[name])]
+    [sybil] = [one for one in SYBILS if one.should_parse(DOCUMENTS[name])]
     collected = list(sybil.parse(DOCUMENTS[name]).examples())
     assert len(collected) >= len({item.at for item in page.items})
 

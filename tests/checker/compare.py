@@ -57,18 +57,22 @@ def agree_in_row(said: str, row: str, shown: Mapping[str, Sequence[float]]) -> V
     Whatever was not printed by ``tinyattn.show`` must be the same to the letter.
     """
     ours, theirs = CELL.split(said), CELL.split(row)
-    if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
+    if ours[::2] != theirs[::2] or [*map(len, ours)] != [*map(len, theirs)]:
         return "differs"
+    cells = [(our, their.strip()) for our, their in zip(ours[1::2], theirs[1::2], strict=True)]
     worst: Verdict = "same"
-    for our, their in zip(ours[1::2], theirs[1::2], strict=True):
-        values = shown.get(their.strip(), ())
-        verdicts = [agree(our.strip(), value) for value in values if len(our) == len(their)]
-        if our == their:  # a value that would round to another number is no fault but a tie
-            alike = [verdict for verdict in verdicts if verdict != "differs"]
-            verdict: Verdict = max(alike, key=VERDICTS.index, default="same")
-        else:
-            verdict = min(verdicts, key=VERDICTS.index, default="differs")
-        worst = max(worst, verdict, key=VERDICTS.index)
+    for our, their in cells:
+        if our.strip() == their:
+            continue
+        verdicts = [agree(our.strip(), value) for value in shown.get(their, ())]
+        worst = max(worst, min(verdicts, key=VERDICTS.index, default="differs"), key=VERDICTS.index)
+        if worst == "differs":
+            return worst
+    for our, their in cells:  # what would be rounded to another number elsewhere is a tie
+        if our.strip() == their:
+            for verdict in (agree(their, value) for value in shown.get(their, ())):
+                if verdict != "differs":
+                    worst = max(worst, verdict, key=VERDICTS.index)
     return worst
 
 
