@@ -16,6 +16,7 @@ from torch.testing import assert_close
 
 from tinyattn import (
     Config,
+    Head,
     Run,
     ShapeError,
     Transformer,
@@ -124,9 +125,8 @@ def test_a_path_is_pattern_times_source_times_circuit(run):
     for name in terms:
         if name == "b_U":
             continue
-        A, x = terms.pattern(name), terms.sources[name.split(" → ")[0]][1] if (
-            name.split(" → ")[0] in terms.sources
-        ) else terms.sources["embed"][1]  # fmt: skip
+        source = name.split(" → ")[0]
+        A, x = terms.pattern(name), terms.sources[source if source in terms.sources else "embed"]
         assert_close(A @ x @ terms.circuit(name).dense(), terms.stream(name))
         assert_close(A @ x @ terms.circuit(name).dense() @ run.model.W_U.detach(), terms[name])
 
@@ -168,25 +168,21 @@ def test_zeroing_a_head_removes_exactly_its_paths(run, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a pattern that no head before it moves stays as it was
         without = run.with_({f"{layer}.head {head}": torch.zeros_like, **held})
-    if config.biases:  # a bias is a source of its own and not on a path through the head
-        head_ = run.model.heads(layer)[head]
-        own = filled_bias(run, layer, head_)
-        assert_close(run.logits - without.logits, terms.sum(terms.through(f"{layer}.{head}")) + own)
-    else:
-        assert_close(run.logits - without.logits, terms.sum(terms.through(f"{layer}.{head}")))
+    gone = terms.sum(terms.through(f"{layer}.{head}"))
+    if config.biases:  # b_V is a source of its own, and so on no path through the head
+        gone = gone + share_of_its_bias(run, layer, run.model.heads(layer)[head])
+    assert_close(run.logits - without.logits, gone)
 
 
-def filled_bias(run: Run, layer: int, head) -> torch.Tensor:
+def share_of_its_bias(run: Run, layer: int, head: Head) -> torch.Tensor:
     """What one head's b_V comes to in the logits, on its own and through later heads."""
-    x = (head.b_V @ head.W_O).detach().expand_as(run.final)
+    assert head.b_V is not None
+    x = (head.b_V @ head.W_O).expand_as(run.final)
     for later in range(layer + 1, run.model.config.n_layers):
         heads = run.model.heads(later)
-        ovs = [
-            ov_circuit(one.W_V.detach(), one.W_O.detach())
-            for one in map(heads.__getitem__, range(len(heads)))
-        ]
-        x = x + sum(head_write(run.pattern(later)[..., n, :, :], x, ov) for n, ov in enumerate(ovs))
-    return x @ run.model.W_U.detach()
+        ovs = ov_circuit(heads.W_V, heads.W_O)
+        x = x + head_write(run.pattern(later), x, ovs).sum(dim=-3)
+    return (x @ run.model.W_U).detach()
 
 
 def test_positions_are_a_source_only_where_they_are_in_the_stream():
@@ -262,6 +258,8 @@ def test_too_many_paths_are_counted_and_none_is_made():
     with pytest.raises(ValueError, match=f"make {2 * 13**12} terms, more than limit = 4096"):
         paths(run)
     assert time.perf_counter() - start < 5
+    with pytest.raises(ValueError, match=f"longest = 1, which makes {2 * (1 + 144) + 1}$"):
+        paths(run)
     assert len(paths(run, longest=1)) == 2 * (1 + 144) + 1
     assert_close(paths_by_length(run).sum(dim=0), run.logits)
 
@@ -275,6 +273,10 @@ def test_the_limit_itself_is_allowed():
     with pytest.raises(ValueError, match=r"set longest = 1, which makes 8"):
         paths(drawn(), limit=15)
     assert len(paths(drawn(), longest=1)) == 8
+    with pytest.raises(ValueError, match=r"set longest = 0, which makes 3$"):
+        paths(drawn(unembed_bias=True), limit=7)
+    with pytest.raises(ValueError, match=r"limit = 1: raise the limit$"):
+        paths(drawn(), limit=1)
     with pytest.raises(ValueError, match=r"score_paths: 1 layers of 3 heads make 4 terms"):
         score_paths(drawn(), 1, 0, limit=3)
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -59,7 +58,7 @@ class Paths:
     run: Run
     layers: tuple[Heads, ...]
     patterns: tuple[Tensor, ...]
-    sources: dict[str, tuple[int, Tensor]]
+    sources: dict[str, Tensor]
     W_U: Tensor
     b_U: Tensor | None
     longest: int
@@ -70,9 +69,6 @@ class Paths:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
 
     def __getitem__(self, name: str) -> Float[Tensor, "*batch pos d_vocab"]:
         """What one path adds to the logits.
@@ -99,7 +95,7 @@ class Paths:
             if name == "longer":
                 return _lengths(self)[self.longest + 1 :].sum(dim=0)
             source, chain = _parse(name)
-            return reduce(lambda x, step: self._through(step, x), chain, self.sources[source][1])
+            return reduce(lambda x, step: self._through(step, x), chain, self.sources[source])
 
     def pattern(self, name: str) -> Float[Tensor, "*batch query key"]:
         """Where a path carries things: row i reads column j, through all its heads at once.
@@ -227,8 +223,8 @@ class Paths:
                         step = (layer, head)
                         follow(source, (*chain, step), layer + 1, self._through(step, x))
 
-        for source, (level, x) in self.sources.items():
-            follow(source, (), level, x)
+        for source, x in self.sources.items():
+            follow(source, (), _level(source), x)
         if "longer" in self.names:
             found["longer"] = read(self.stream("longer"))
         return found
@@ -273,9 +269,9 @@ def paths(run: Run, *, longest: int | None = None, limit: int = LIMIT) -> Paths:
         True
         >>> paths(run, longest=1).names
         ('embed', '0.0', '0.1', '1.0', '1.1', 'pos', 'pos → 0.0', 'pos → 0.1', 'pos → 1.0', 'pos → 1.1', 'longer')
-        >>> paths(run, limit=10)
+        >>> paths(run, limit=12)
         Traceback (most recent call last):
-        ValueError: paths: 2 layers of 2 heads make 18 terms, more than limit = 10: raise the limit, or set longest = 1, which makes 11
+        ValueError: paths: 2 layers of 2 heads make 18 terms, more than limit = 12: raise the limit, or set longest = 1, which makes 11
 
     Source: Elhage et al. (2021), "Path Expansion of Logits".
     """  # noqa: E501 (a message is one line)
@@ -312,16 +308,61 @@ def paths_by_length(run: Run) -> Float[Tensor, "level *batch pos d_vocab"]:
 def expand(function: str, run: Run, depth: int, longest: int | None, limit: int) -> Paths:
     """The paths that end in the stream before layer ``depth``; with b_U, if that is the last."""
     config, model = run.model.config, run.model
-    if config.norm is not None or config.d_mlp:
-        part = f"norm = {config.norm!r}" if config.norm is not None else f"d_mlp = {config.d_mlp}"
+    _check_linear(function, run, depth)
+    if longest is not None and longest < 0:
+        raise ValueError(f"{function}: longest = {longest}: give 0 or more")
+    b_U = model.b_U if depth == config.n_layers else None
+    with torch.set_grad_enabled(run.grad):
+        sources = model.embedded(run.tokens, run.scene)
+    biases = [f"{layer}.bias" for layer in range(depth) if config.biases]
+    levels = [_level(source) for source in (*sources, *biases)]
+
+    def count(most: int) -> int:
+        """How many terms there are, none of them made."""
+        chains = (
+            math.comb(depth - level, length) * config.n_heads**length
+            for level in levels
+            for length in range(min(most, depth - level) + 1)
+        )
+        return sum(chains) + (most < depth) + (b_U is not None)
+
+    most = depth if longest is None else min(longest, depth)
+    if count(most) > limit:
+        fits = [shorter for shorter in range(most) if count(shorter) <= limit]
+        remedy = f", or set longest = {fits[-1]}, which makes {count(fits[-1])}" if fits else ""
+        raise ValueError(
+            f"{function}: {depth} layers of {config.n_heads} heads make {count(most)} terms, more "
+            f"than limit = {limit}: raise the limit{remedy if function == 'paths' else ''}"
+        )
+    with torch.set_grad_enabled(run.grad):
+        layers = tuple(frozen(model.heads(layer), run.grad) for layer in range(depth))
+        patterns = tuple(run.pattern(layer) for layer in range(depth))
+        for layer, name in enumerate(biases):
+            sources[name] = _bias(run, layer, patterns[layer])
+    names = [
+        _name(source, chain)
+        for source in sources
+        for chain in _chains(config.n_heads, _level(source), depth, most)
+    ]
+    names += ["longer"] * (most < depth) + ["b_U"] * (b_U is not None)
+    W_U = model.W_U if run.grad else model.W_U.detach()
+    b_U = b_U if run.grad or b_U is None else b_U.detach()
+    return Paths(run, layers, patterns, sources, W_U, b_U, most, tuple(names))
+
+
+def _check_linear(function: str, run: Run, depth: int) -> None:
+    """Refuse a run whose stream before a layer is no sum over paths from the tokens."""
+    config = run.model.config
+    if config.norm or config.d_mlp:
+        part = f"norm = {config.norm!r}" if config.norm else f"d_mlp = {config.d_mlp}"
         raise ValueError(
             f"{function}: the model has {part}, and only attention is linear once its patterns "
             f"are fixed: take an attention-only model, Config(norm=None, d_mlp=0), or the "
             f"writes of run.ledger(heads=True)"
         )
-    harmless = {"embed", "pos"} | {
-        f"{layer}.{name}" for layer in range(depth) for name in ("q", "k", "scores", "pattern")
-    }
+    harmless = {"embed", "pos"}
+    for layer in range(depth):
+        harmless |= {f"{layer}.{name}" for name in ("q", "k", "scores", "pattern")}
     later = tuple(f"{layer}." for layer in range(depth, config.n_layers))
     for name in run.edits:
         if name not in harmless and not (name.startswith(later) and name != f"{depth}.resid_pre"):
@@ -329,40 +370,6 @@ def expand(function: str, run: Run, depth: int, longest: int | None, limit: int)
                 f"{function}: {name!r} was edited, which is no path from the tokens: edit "
                 f"patterns only, or take a head's paths out of the unedited sum, terms.through(…)"
             )
-    if longest is not None and longest < 0:
-        raise ValueError(f"{function}: longest = {longest}: give 0 or more")
-    starts = dict.fromkeys(model.embedded(run.tokens, run.scene), 0)
-    if config.biases:
-        starts.update({f"{layer}.bias": layer + 1 for layer in range(depth)})
-    most = depth if longest is None else min(longest, depth)
-    last = depth == config.n_layers
-    count = _count(config.n_heads, depth, list(starts.values()), most)
-    count += (last and model.b_U is not None) + (most < depth)
-    if count > limit:
-        shorter = max(most - 1, 0)
-        fewer = _count(config.n_heads, depth, list(starts.values()), shorter) + 1
-        raise ValueError(
-            f"{function}: {depth} layers of {config.n_heads} heads make {count} terms, more than "
-            f"limit = {limit}: raise the limit"
-            + (f", or set longest = {shorter}, which makes {fewer}" if function == "paths" else "")
-        )
-    names = [
-        _name(source, chain)
-        for source, level in starts.items()
-        for chain in _chains(config.n_heads, level, depth, most)
-    ]
-    names += ["longer"] * (most < depth) + ["b_U"] * (last and model.b_U is not None)
-    with torch.set_grad_enabled(run.grad):
-        layers = tuple(frozen(model.heads(layer), run.grad) for layer in range(depth))
-        patterns = tuple(run.pattern(layer) for layer in range(depth))
-        written = {
-            **model.embedded(run.tokens, run.scene),
-            **{f"{layer}.bias": _bias(run, layer, patterns[layer]) for layer in range(depth)
-               if config.biases},
-        }  # fmt: skip
-    sources = {name: (level, written[name]) for name, level in starts.items()}
-    ends = (model.W_U, model.b_U) if run.grad else (model.W_U.detach(), _detached(model.b_U))
-    return Paths(run, layers, patterns, sources, *ends, most, tuple(names))
 
 
 def _chains(n_heads: int, level: int, depth: int, longest: int) -> Iterator[_Chain]:
@@ -373,15 +380,6 @@ def _chains(n_heads: int, level: int, depth: int, longest: int) -> Iterator[_Cha
                 yield tuple(zip(layers, heads, strict=True))
 
 
-def _count(n_heads: int, depth: int, levels: list[int], longest: int) -> int:
-    """How many ways there are, none of them made."""
-    return sum(
-        math.comb(depth - level, length) * n_heads**length
-        for level in levels
-        for length in range(min(longest, depth - level) + 1)
-    )
-
-
 def _lengths(terms: Paths) -> Tensor:
     """The stream by the number of heads passed through, layer by layer: [level *batch pos d_model].
 
@@ -390,8 +388,8 @@ def _lengths(terms: Paths) -> Tensor:
     zero = torch.zeros_like(terms.run.final)
     passed = [zero] * (len(terms.layers) + 1)
     for layer in range(len(terms.layers) + 1):
-        for level, x in terms.sources.values():
-            if level == layer:
+        for source, x in terms.sources.items():
+            if _level(source) == layer:
                 passed[0] = passed[0] + x
         if layer < len(terms.layers):
             heads = [(layer, head) for head in range(len(terms.layers[layer]))]
@@ -413,12 +411,8 @@ def _bias(run: Run, layer: int, A: Tensor) -> Tensor:
 
 def frozen(heads: Heads, grad: bool) -> Heads:
     """The weights without their gradients, unless the run keeps them."""
-    weights: dict[str, Any] = {name: _detached(weight) for name, weight in vars(heads).items()}
-    return heads if grad else Heads(**weights)
-
-
-def _detached(weight: Tensor | None) -> Tensor | None:
-    return None if weight is None else weight.detach()
+    quiet = {name: weight.detach() for name, weight in vars(heads).items() if weight is not None}
+    return heads if grad else Heads(**quiet)
 
 
 def _name(source: str, chain: _Chain) -> str:
@@ -437,6 +431,12 @@ def _parse(name: str) -> tuple[str, _Chain]:
     source, *heads = stations(name)
     numbers = [head.split(".") for head in heads]
     return source, tuple((int(layer), int(head)) for layer, head in numbers)
+
+
+def _level(source: str) -> int:
+    """The first layer that reads a source."""
+    layer, bias, _ = source.partition(".bias")
+    return int(layer) + 1 if bias else 0
 
 
 def _is_source(station: str) -> bool:
