@@ -25,9 +25,10 @@ def repeats(
 ) -> tuple[Int[Tensor, "*batch pos"], Int[Tensor, "*batch"], Int[Tensor, "*batch"]]:
     """Draw rows in which a block of random tokens comes again and again.
 
-    A row is the start, then some random tokens (none in half of the rows), then a block of
-    distinct random tokens, repeated to the end. How long the block is differs from row to row:
-    where it is the same in all of them, a model can learn where to look without looking.
+    A row is the start, then some random tokens (none in half of the rows), then a block of random
+    tokens, repeated to the end. Until the block comes again no token stands twice, so a token seen
+    before always says what follows. How long the block is differs from row to row: where it is the
+    same in all of them, a model can learn where to look without looking.
 
     Args:
         batch: How many rows.
@@ -78,17 +79,15 @@ def repeats(
         return (low + torch.rand(batch, generator=generator) * (high - low)).long()
 
     period = number(least, most + 1)
-    room = (pos - 3 - period).clamp(min=1)
+    room = torch.minimum(pos - 3 - period, possible + 1 - period).clamp(min=1)
     first = 1 + (number(0, room) * number(0, 2) if before else torch.zeros_like(period))
 
     # Of −log(uniform) / weight, the smallest are a draw without replacement.
     waits = -torch.rand(batch, d_vocab, generator=generator).clamp(min=1e-30).log() / weights
-    block = waits.argsort(dim=-1)[:, :most]
-    ends = weights.cumsum(0) / weights.sum()
-    loose = torch.searchsorted(ends, torch.rand(batch, pos, generator=generator), right=True)
-    places = torch.arange(pos) - first.unsqueeze(-1)
-    rows = block.gather(-1, places % period.unsqueeze(-1))
-    rows = torch.where(places < 0, loose.clamp(max=d_vocab - 1), rows)
+    drawn = waits.argsort(dim=-1)
+    length, places = period.unsqueeze(-1), torch.arange(pos) - first.unsqueeze(-1)
+    others = (length - 1 - places).clamp(max=d_vocab - 1)  # those drawn after the block
+    rows = drawn.gather(-1, torch.where(places < 0, others, places % length))
     rows[:, 0] = 0
     return rows, first, period
 

@@ -38,6 +38,30 @@ class History:
         for name, value in measured.items():
             self.values.setdefault(name, []).append(value)
 
+    def steepest(self, name: str, share: float = 0.5) -> tuple[int, int]:
+        """The shortest stretch of steps in which this much of the whole fall happens.
+
+        Raises:
+            ValueError: If the values do not fall.
+
+        Examples:
+            >>> from tinyattn import History
+            >>> History([0, 10, 20, 30], {"loss": [4.0, 3.5, 1.0, 0.5]}).steepest("loss")
+            (10, 20)
+        """
+        series = self.values[name]
+        wanted = share * (series[0] - min(series))
+        pairs = [
+            (self.steps[j] - self.steps[i], series[j] - series[i], i, j)
+            for i in range(len(series))
+            for j in range(i + 1, len(series))
+            if series[i] - series[j] >= wanted
+        ]
+        if not wanted or not pairs:
+            raise ValueError(f"steepest: {name!r} does not fall from {series[0]:g} on")
+        _, _, i, j = min(pairs)
+        return self.steps[i], self.steps[j]
+
 
 @dataclass(frozen=True)
 class Schedule:

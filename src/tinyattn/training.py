@@ -1,10 +1,10 @@
 """How each shipped model was made: ``python -m tinyattn.training induction-2l``, say."""
 
 import argparse
-import os
+import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -12,12 +12,21 @@ from torch import Tensor
 
 from tinyattn.batches import mixed, repeats
 from tinyattn.bpe import Vocabulary
-from tinyattn.checkpoint import save_model
+from tinyattn.checkpoint import load_model, save_model
 from tinyattn.config import Config
 from tinyattn.corpus import king_james, split
+from tinyattn.facts import (
+    bigrams,
+    counted_loss,
+    held_out_rows,
+    model_loss,
+    skip_trigram,
+    unigrams,
+)
 from tinyattn.learning import Draw, History, Measure, Schedule, next_token_loss, train
 from tinyattn.model import Transformer
 from tinyattn.positions import sinusoidal
+from tinyattn.trained import MODELS
 
 ROWS = 16
 """Rows of text in a step; of repeats there are four times as many."""
@@ -62,12 +71,26 @@ def _text(n_layers: int, steps: int, repeated: float = 0.0) -> Recipe:
 RECIPES = {
     "induction-1l": _induction(1),
     "induction-2l": _induction(2),
-    "text-0l": _text(0, 1500),
-    "text-1l": _text(1, 2500),
-    "text-2l": _text(2, 3500, repeated=0.25),
+    "text-0l": _text(0, 800),
+    "text-1l": _text(1, 2000),
+    "text-2l": _text(2, 2500, repeated=0.25),
 }
 """The shipped models by name."""
 
+
+SKIP_TRIGRAMS = [
+    (" burn", " with", " fire"),
+    (" burn", " by", " fire"),
+    (" eat", " nor", " drink"),
+    (" num", " from", " twenty"),
+    (" answered", " and", " said"),
+    (" reign", " to", " reign"),
+    (" woman", " let", " her"),
+    (" daughter", " when", " she"),
+    (" thine", " of", " thy"),
+    (" offer", " great", " sacrif"),
+]
+"""Source, destination and out: what a one-layer model can know and a bigram cannot."""
 
 FAMILIES = {
     family: [name for name in RECIPES if name.startswith(family)]
@@ -151,9 +174,7 @@ def make(
         rows_of(recipe, text),
         recipe.schedule,
         seed=seed,
-        measures={
-            "loss on repeats": loss_on_repeats(recipe, frequencies, 16 if text is not None else 64)
-        },
+        measures={"loss on repeats": loss_on_repeats(recipe, frequencies)},
         every=100 if recipe.text else 10,
         folder=folder,
         show_progress=show_progress,
@@ -161,29 +182,89 @@ def make(
     return model.cpu(), history
 
 
+def count(folder: Path) -> dict[str, object]:
+    """Count what pages say about the text, and write it where :func:`tinyattn.load_facts` looks.
+
+    Raises:
+        FileNotFoundError: If the text, or one of the trained models, is missing.
+    """
+    kept, held_out = split(king_james())
+    vocabulary = Vocabulary.read(folder / "text-vocabulary.json")
+    tokens, others = (torch.tensor(vocabulary.encode(part)) for part in (kept, held_out))
+    rows = held_out_rows(others, 127)
+    pairs = bigrams(tokens, len(vocabulary))
+    losses = {
+        "unigram": counted_loss(rows, unigrams(tokens, len(vocabulary))),
+        "bigram": counted_loss(rows, pairs),
+    }
+    for name in FAMILIES["text"]:
+        losses[name] = model_loss(load_model(folder / f"{name}.safetensors"), rows)
+    followers = {}
+    for word in sorted({destination for _, destination, _ in SKIP_TRIGRAMS}):
+        best = pairs[vocabulary.tokens.index(word)].exp().topk(5)
+        named = [vocabulary.tokens[number] for number in best.indices.tolist()]
+        shares = [round(share, 4) for share in best.values.tolist()]
+        followers[word] = list(zip(named, shares, strict=True))
+    found = {
+        "command": "python -m tinyattn.training facts",
+        "tokens": {
+            "trained on": len(tokens),
+            "held out": len(others),
+            "counts": torch.bincount(tokens, minlength=len(vocabulary)).tolist(),
+        },
+        "held out": {name: round(loss, 4) for name, loss in losses.items()},
+        "skip-trigrams": [
+            {
+                key: round(value, 4) if isinstance(value, float) else value
+                for key, value in asdict(skip_trigram(tokens, vocabulary, words)).items()
+            }
+            for words in SKIP_TRIGRAMS
+        ],
+        "bigrams": followers,
+    }
+    text = json.dumps(found, ensure_ascii=False, indent=None) + "\n"
+    (folder / "text-facts.json").write_text(text, encoding="utf-8")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train what the command line names."""
+    """Do what the command line names: train a model or a family, or count facts of the text."""
     parser = argparse.ArgumentParser(prog="python -m tinyattn.training", description=__doc__)
-    parser.add_argument("name", choices=[*RECIPES, *FAMILIES])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, default=Path("build/training"))
+    parser.add_argument("name", choices=[*RECIPES, *FAMILIES, "facts"])
+    parser.add_argument("--seed", type=int, default=0, help="another start, other rows")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("build/training"),
+        help="where checkpoints and trained models go (default: build/training)",
+    )
     given = parser.parse_args(arguments)
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    for name in FAMILIES.get(given.name, [given.name]):
-        folder = given.folder / f"{name}-seed-{given.seed}"
-        try:
-            model, history = make(name, given.seed, folder)
-        except (FileNotFoundError, ValueError) as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt as stop:
-            print(f"{name}: {stop}. The same command goes on from there.", file=sys.stderr)
-            return 130
-        save_model(model, folder / f"{name}.safetensors", dtype=torch.float16)
-        for step, *values in zip(history.steps, *history.values.values(), strict=True):
-            said = ", ".join(f"{n} {v:.3f}" for n, v in zip(history.values, values, strict=True))
-            print(f"{name}, step {step}: {said}")
+    torch.set_num_threads(1)  # on matrices this small, threads wait for each other
+    try:
+        if given.name == "facts":
+            print(json.dumps(count(MODELS), ensure_ascii=False, indent=1))
+        for name in [] if given.name == "facts" else FAMILIES.get(given.name, [given.name]):
+            _make(name, given.seed, given.folder / f"{name}-seed-{given.seed}")
+    except (FileNotFoundError, ValueError) as error:
+        print(f"{given.name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stop:
+        print(f"{given.name}: {stop}. The same command goes on from there.", file=sys.stderr)
+        return 130
     return 0
+
+
+def _make(name: str, seed: int, folder: Path) -> None:
+    """Train one model, write it beside its checkpoints, and print how it went."""
+    model, history = make(name, seed, folder)
+    path = folder / f"{name}.safetensors"
+    short = {key: [round(value, 4) for value in row] for key, row in history.values.items()}
+    notes = json.dumps({"steps": history.steps, "values": short})
+    save_model(model, path, dtype=torch.float16, history=notes)
+    for step, *values in zip(history.steps, *history.values.values(), strict=True):
+        said = ", ".join(f"{n} {v:.4f}" for n, v in zip(history.values, values, strict=True))
+        print(f"{name}, step {step}: {said}")
+    print(f"{name}: {path}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""What can be counted in a text: how often one token follows another, and what a model adds.
+
+Counting needs no training, so it is what a trained model has to beat.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
+from torch import Tensor
+
+from tinyattn.bpe import Vocabulary
+from tinyattn.model import Transformer
+
+REACH = 40
+"""How far before a token the source of a skip-trigram may stand."""
+
+PRIOR = 50.0
+"""How many imagined followers each token has, shared out as all tokens are."""
+
+
+@dataclass(frozen=True)
+class SkipTrigram:
+    """How often a token follows another, with and without a third somewhere before them.
+
+    Attributes:
+        source: The token somewhere before.
+        destination: The token that is there now.
+        out: The token that comes next.
+        places: How often the destination stands after the source, within :data:`REACH`.
+        with_source: How often the next token is ``out``, at those places.
+        without_source: How often it is, at all other places of the destination.
+        bigram: How often it is, at all places of the destination.
+    """
+
+    source: str
+    destination: str
+    out: str
+    places: int
+    with_source: float
+    without_source: float
+    bigram: float
+
+
+def bigrams(tokens: Tensor, d_vocab: int) -> Tensor:
+    """Count which token follows which: log-probabilities [d_vocab d_vocab], a row for each first.
+
+    A pair that never came is not impossible: each row is mixed with how often tokens are at all.
+    """
+    pairs = torch.bincount(tokens[:-1] * d_vocab + tokens[1:], minlength=d_vocab**2)
+    counts = pairs.view(d_vocab, d_vocab).double()
+    alone = torch.bincount(tokens, minlength=d_vocab).double()
+    alone = (alone + 0.5) / (alone + 0.5).sum()
+    return ((counts + PRIOR * alone) / (counts.sum(dim=1, keepdim=True) + PRIOR)).log().float()
+
+
+def unigrams(tokens: Tensor, d_vocab: int) -> Tensor:
+    """Count how often each token comes at all: log-probabilities [d_vocab]."""
+    alone = torch.bincount(tokens, minlength=d_vocab).double() + 0.5
+    return (alone / alone.sum()).log().float()
+
+
+def held_out_rows(tokens: Tensor, n_ctx: int) -> Tensor:
+    """Cut a text into rows of ``n_ctx`` tokens that do not overlap, the start before each."""
+    count = len(tokens) // n_ctx
+    return F.pad(tokens[: count * n_ctx].view(count, n_ctx), (1, 0))
+
+
+def counted_loss(rows: Tensor, log_probabilities: Tensor) -> float:
+    """The mean loss of counts on rows, from the second token of the text on, in nats."""
+    before, after = rows[:, 1:-1], rows[:, 2:]
+    found = (
+        log_probabilities[after]
+        if log_probabilities.ndim == 1
+        else log_probabilities[before, after]
+    )
+    return -found.mean().item()
+
+
+@torch.no_grad()
+def model_loss(model: Transformer, rows: Tensor) -> float:
+    """The mean loss of a model on rows, from the second token of the text on, in nats."""
+    losses = []
+    for part in rows.split(16):
+        logits = model(part[:, :-1])[:, 1:]
+        wanted = part[:, 2:]
+        losses.append(F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none"))
+    return torch.cat(losses).mean().item()
+
+
+def skip_trigram(tokens: Tensor, vocabulary: Vocabulary, words: Sequence[str]) -> SkipTrigram:
+    """Count a skip-trigram in a text: source, destination and out, each one token.
+
+    Raises:
+        ValueError: If a word is not one token.
+
+    Examples:
+        >>> import torch
+        >>> from tinyattn import Vocabulary
+        >>> from tinyattn.facts import skip_trigram
+        >>> words = Vocabulary.learn("abacabad", 5)
+        >>> text = torch.tensor(words.encode("abacabad"))
+        >>> found = skip_trigram(text, words, ["b", "a", "c"])
+        >>> found.places, round(found.with_source, 2), found.without_source
+        (3, 0.33, 0.0)
+    """
+    numbers = []
+    for word in words:
+        if word not in vocabulary.tokens:
+            raise ValueError(f"skip_trigram: {word!r} is not one token of the vocabulary")
+        numbers.append(vocabulary.tokens.index(word))
+    source, destination, out = numbers
+    at = (tokens[:-1] == destination).nonzero().flatten()
+    seen = F.pad((tokens == source).cumsum(0), (1, 0))
+    near = seen[at] > seen[(at - REACH).clamp(min=0)]
+    hit = (tokens[at + 1] == out).double()
+    return SkipTrigram(
+        *words,
+        places=int(near.sum()),
+        with_source=hit[near].mean().item() if near.any() else 0.0,
+        without_source=hit[~near].mean().item() if (~near).any() else 0.0,
+        bigram=hit.mean().item(),
+    )
