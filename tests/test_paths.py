@@ -52,6 +52,8 @@ def runs(draw, layers: int = 0, dtype: torch.dtype = torch.float64) -> Run:
         unembed_bias=draw(st.booleans()),
         tied=draw(st.booleans()),
         causal=draw(st.booleans()),
+        theta=draw(st.sampled_from([10.0, 1000.0])),
+        rotary_layout=draw(st.sampled_from(["halves", "interleaved"])),
     )
     seed = draw(st.integers(0, 1000))
     shape = (*draw(st.lists(st.integers(1, 2), max_size=2)), draw(st.integers(1, 5)))
@@ -252,6 +254,11 @@ def test_every_layer_multiplies_their_number(n_heads, n_layers, count):
     assert len(paths(drawn(n_heads, n_layers))) == count == (n_heads + 1) ** n_layers
 
 
+def test_only_paths_that_have_a_name_are_followed():
+    terms = paths(drawn(2, 3, positions="learned", biases=True))
+    assert set(terms.each(torch.Tensor.sum)) == set(terms)
+
+
 def test_too_many_paths_are_counted_and_none_is_made():
     model = Transformer(Config(12, 1, 12, 12, 5, 4))
     run, start = model.run([1, 2]), time.perf_counter()
@@ -332,6 +339,13 @@ def test_shortformer_positions_reach_scores_and_nothing_else():
     q, k = run.scene.added @ head.W_Q, run.scene.added @ head.W_K
     assert_close(terms["pos", "pos"].dense(), (q @ k.T / 2).expand(2, 4, 4))
     assert terms.through("pos", side="query") == ("pos",)
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_rotary_turns_every_part(layout):
+    run = drawn(positions="rotary", rotary_layout=layout, theta=10.0, biases=True)
+    S = run.scores(1)[:, 0]
+    assert_close(score_paths(run, 1, 0).sum()[S.isfinite()], S[S.isfinite()])
 
 
 # bad input

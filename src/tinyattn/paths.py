@@ -311,7 +311,7 @@ def expand(function: str, run: Run, depth: int, longest: int | None, limit: int)
     _check_linear(function, run, depth)
     if longest is not None and longest < 0:
         raise ValueError(f"{function}: longest = {longest}: give 0 or more")
-    b_U = model.b_U if depth == config.n_layers else None
+    b_U: Tensor | None = model.b_U if depth == config.n_layers else None
     with torch.set_grad_enabled(run.grad):
         sources = model.embedded(run.tokens, run.scene)
     biases = [f"{layer}.bias" for layer in range(depth) if config.biases]
