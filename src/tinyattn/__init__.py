@@ -61,6 +61,7 @@ from tinyattn.shapes import ShapeError
 from tinyattn.show import show
 from tinyattn.stream import Stream
 from tinyattn.tracks import draw_paths
+from tinyattn.trained import load, load_facts, load_history, load_vocabulary, model_card
 from tinyattn.twins import from_torch, from_transformer_lens, to_transformer_lens
 
 __version__ = "0.1.0"
@@ -128,13 +129,18 @@ __all__ = [
     "induction_model",
     "induction_score",
     "layer_norm",
+    "load",
+    "load_facts",
+    "load_history",
     "load_model",
+    "load_vocabulary",
     "logit_attribution",
     "logit_lens",
     "mask_scores",
     "merge_heads",
     "mix",
     "mlp",
+    "model_card",
     "norm_scale",
     "ov_circuit",
     "patch",

@@ -33,9 +33,9 @@ class Vocabulary:
         >>> from tinyattn import Vocabulary
         >>> words = Vocabulary.learn("the cat, the hat, the mat", 14)
         >>> words.tokens
-        ('<start>', ' ', ',', 'a', 'c', 'e', 'h', 'm', 't', 'at', 'he', ' t', ' the', 'cat')
+        ('<start>', ' ', ',', 'a', 'c', 'e', 'h', 'm', 't', 'at', 'he', 'the', ' the', ' c')
         >>> words.encode("the hat"), words.decode(words.encode("the hat"))
-        ([8, 10, 1, 6, 9], 'the hat')
+        ([11, 1, 6, 9], 'the hat')
 
     Source: Sennrich, Haddow and Birch (2016), section 3.2.
     """

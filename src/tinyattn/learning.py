@@ -27,7 +27,16 @@ Measure = Callable[[Transformer], float]
 
 @dataclass
 class History:
-    """What was measured along the way: the steps, and for each name a value at each of them."""
+    """What was measured along the way: the steps, and for each name a value at each of them.
+
+    Examples:
+        >>> from tinyattn import History
+        >>> history = History()
+        >>> history.note(0, {"loss": 4.5})
+        >>> history.note(10, {"loss": 2.5})
+        >>> history
+        History(steps=[0, 10], values={'loss': [4.5, 2.5]})
+    """
 
     steps: list[int] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -68,6 +77,17 @@ class Schedule:
     """How large the steps are, and how many.
 
     The rate rises over ``warm_up`` steps and falls along a line to a fiftieth at the end.
+
+    Args:
+        steps: How many steps.
+        rate: The largest the rate would be.
+        warm_up: Over how many steps it rises.
+        decay: How much smaller each weight gets in a step of rate 1.
+
+    Examples:
+        >>> from tinyattn import Schedule
+        >>> [round(Schedule(100).at(step), 4) for step in (0, 50, 100)]
+        [0.0002, 0.0051, 0.0002]
     """
 
     steps: int

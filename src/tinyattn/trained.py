@@ -22,7 +22,8 @@ def load(name: str) -> Transformer:
       with lists of repeated random words among it. Their tokens are those of
       :func:`load_vocabulary`.
 
-    Token 0 is a start that stands before everything. :func:`model_card` says how each was made.
+    Token 0 is a start that stands before everything. :func:`model_card` says how each was made. The
+    weights ask for no gradients; ``model.requires_grad_()`` turns them on, to train on.
 
     Raises:
         ValueError: If there is no such model, listing those there are.
@@ -35,7 +36,7 @@ def load(name: str) -> Transformer:
         Traceback (most recent call last):
         ValueError: no model 'induction-3l': choose among induction-1l, induction-2l, text-0l, text-1l, text-2l
     """  # noqa: E501 (a message is one line)
-    return load_model(_file(name, ".safetensors"))
+    return load_model(_file(name, ".safetensors")).requires_grad_(False)
 
 
 def load_history(name: str) -> History:
