@@ -248,7 +248,8 @@ def test_a29_permuted_views_and_copies_agree():
 
 def test_a31_the_last_token_changes_nothing_before_it():
     x = normal(0, 6, 8, dtype=torch.float32)
-    head = Head(*normal(1, 3, 8, 4, dtype=torch.float32), normal(2, 4, 8, dtype=torch.float32))
+    W_Q, W_K, W_V = normal(1, 3, 8, 4, dtype=torch.float32)
+    head = Head(W_Q, W_K, W_V, W_O=normal(2, 4, 8, dtype=torch.float32))
     edited = x.clone()
     edited[5] += 1
     before, after = (attend(t, head, causal_mask(6)).out for t in (x, edited))
