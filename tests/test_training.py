@@ -103,6 +103,8 @@ def test_a_share_of_the_rows_is_repeated_words():
     rows = mixed(text, 8, 20, 51, repeated=0.25, periods=(3, 5))(generator())
     rising = (rows[:, 2:] - rows[:, 1:-1]) % 50 == 1
     assert rising.all(dim=1).tolist() == [True] * 6 + [False] * 2
+    with pytest.raises(ValueError, match="its vocabulary is larger than the model's"):
+        mixed(text, 8, 20, 50, repeated=0.25, periods=(3, 5))
 
 
 # the loop
@@ -167,7 +169,7 @@ def test_what_cannot_work_is_refused_before_it_starts(tmp_path):
         return repeats(2, 14, 9, periods=(2, 5), generator=g)[0]
 
     def unknown(g: torch.Generator) -> torch.Tensor:
-        return small_rows(g) + 1
+        return small_rows(g) + 5
 
     model = Transformer(SMALL)
     before = model.W_E.clone()

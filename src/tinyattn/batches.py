@@ -128,7 +128,16 @@ def mixed(
     repeated: float,
     periods: tuple[int, int],
 ) -> Callable[[torch.Generator], Tensor]:
-    """Rows of a text, a share of them repeated random words drawn as often as the text has them."""
+    """Rows of a text, a share of them repeated random words drawn as often as the text has them.
+
+    Raises:
+        ValueError: If the text holds tokens beyond ``d_vocab``.
+    """
+    if int(text.max()) >= d_vocab:
+        raise ValueError(
+            f"mixed: the text holds token {int(text.max())}, but d_vocab = {d_vocab}: its "
+            f"vocabulary is larger than the model's"
+        )
     count = round(batch * repeated)
     frequencies = torch.bincount(text, minlength=d_vocab).float()
 

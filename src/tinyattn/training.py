@@ -72,8 +72,8 @@ RECIPES = {
     "induction-1l": _induction(1),
     "induction-2l": _induction(2),
     "text-0l": _text(0, 1500),
-    "text-1l": _text(1, 3000),
-    "text-2l": _text(2, 4000, repeated=0.25),
+    "text-1l": _text(1, 2000),
+    "text-2l": _text(2, 2500, repeated=0.25),
 }
 """The shipped models by name."""
 
