@@ -15,7 +15,7 @@ FLOORS = [
     "head stream config",
     "block edits run model",
     "reading checkpoint folding interventions hub interop twins paths score_paths handmade "
-    "learning facts trained training",
+    "learning facts trained training tokens",
     "__init__",
 ]
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))

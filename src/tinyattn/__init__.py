@@ -60,6 +60,7 @@ from tinyattn.score_paths import ScorePaths, score_paths
 from tinyattn.shapes import ShapeError
 from tinyattn.show import show
 from tinyattn.stream import Stream
+from tinyattn.tokens import Tokens
 from tinyattn.tracks import draw_paths
 from tinyattn.trained import load, load_facts, load_history, load_vocabulary, model_card
 from tinyattn.twins import from_torch, from_transformer_lens, to_transformer_lens
@@ -86,6 +87,7 @@ __all__ = [
     "ShapeError",
     "Stream",
     "Terms",
+    "Tokens",
     "Transformer",
     "Vocabulary",
     "ablate",

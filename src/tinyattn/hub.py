@@ -13,16 +13,23 @@ from torch import Tensor
 
 from tinyattn.weights import read_weights
 
-FILES = ["config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer.json"]
+FILES = [
+    "config.json",
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+]
 
 
-def model_folder(source: str | Path) -> Path:
+def model_folder(source: str | Path, *, files: list[str] = FILES) -> Path:
     """Find the folder of a model: a local one, or one fetched from the hub by its id.
 
     What was fetched is kept, and an interrupted download goes on where it stopped.
 
     Args:
         source: A folder, or an id such as ``"openai-community/gpt2"``.
+        files: What to fetch, if it is an id.
 
     Raises:
         FileNotFoundError: If it is neither, or the hub cannot be reached, saying what to do.
@@ -50,7 +57,7 @@ def model_folder(source: str | Path) -> Path:
             f"pip install 'tinyattn[hub]'"
         ) from None
     try:
-        return Path(hub.snapshot_download(name, allow_patterns=FILES))
+        return Path(hub.snapshot_download(name, allow_patterns=files))
     except hub.errors.RepositoryNotFoundError:
         raise FileNotFoundError(
             f"{name} is no folder here and no public model on the hub: check the spelling"
