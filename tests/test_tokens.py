@@ -7,6 +7,7 @@ those that do what none of these does.
 import json
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -196,8 +197,9 @@ def test_a_text_is_neither_cut_nor_filled_up_and_the_tokenizer_is_not_changed():
     made.enable_truncation(3)
     made.enable_padding(length=20)
     assert len(Tokens(made).encode(TEXT)) == len(TEXT)
-    assert made.truncation["max_length"] == 3
-    assert made.padding["length"] == 20
+    settings = json.loads(made.to_str())
+    assert settings["truncation"]["max_length"] == 3
+    assert settings["padding"]["strategy"] == {"Fixed": 20}
 
 
 def test_an_answer_of_several_tokens_names_them():
@@ -268,8 +270,9 @@ def test_what_is_no_row_of_tokens(wrong, message):
 
 
 def test_several_texts_at_once():
+    texts: Any = ["cat", "cats"]
     with pytest.raises(TypeError, match="a list is no text: give one string, and encode several"):
-        Tokens(llamalike()).encode(["cat", "cats"])
+        Tokens(llamalike()).encode(texts)
 
 
 def test_what_is_no_tokenizer():
