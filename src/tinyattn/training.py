@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -182,11 +183,11 @@ def make(
     return model.cpu(), history
 
 
-def count(folder: Path) -> dict[str, object]:
+def count(folder: Path) -> dict[str, Any]:
     """Count what pages say about the text, and write it where :func:`tinyattn.load_facts` looks.
 
     Raises:
-        FileNotFoundError: If the text, or one of the trained models, is missing.
+        FileNotFoundError: If the text is missing.
     """
     kept, held_out = split(king_james())
     vocabulary = Vocabulary.read(folder / "text-vocabulary.json")
@@ -197,8 +198,8 @@ def count(folder: Path) -> dict[str, object]:
         "unigram": counted_loss(rows, unigrams(tokens, len(vocabulary))),
         "bigram": counted_loss(rows, pairs),
     }
-    for name in FAMILIES["text"]:
-        losses[name] = model_loss(load_model(folder / f"{name}.safetensors"), rows)
+    for path in sorted(folder.glob("text-*.safetensors")):
+        losses[path.stem] = model_loss(load_model(path), rows)
     followers = {}
     for word in sorted({destination for _, destination, _ in SKIP_TRIGRAMS}):
         best = pairs[vocabulary.tokens.index(word)].exp().topk(5)
@@ -242,7 +243,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)  # on matrices this small, threads wait for each other
     try:
         if given.name == "facts":
-            print(json.dumps(count(MODELS), ensure_ascii=False, indent=1))
+            found = count(MODELS)
+            print(f"loss on held-out chapters: {found['held out']}")
+            print(*found["skip-trigrams"], sep="\n")
         for name in [] if given.name == "facts" else FAMILIES.get(given.name, [given.name]):
             _make(name, given.seed, given.folder / f"{name}-seed-{given.seed}")
     except (FileNotFoundError, ValueError) as error:
