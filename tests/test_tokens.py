@@ -165,6 +165,13 @@ def test_where_the_start_token_is_said(tmp_path, files, start):
     assert Tokens(tmp_path).start == expected
 
 
+def test_what_the_tokenizer_puts_in_front_is_the_start_whatever_the_files_leave_out(tmp_path):
+    llamalike().save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": None}))
+    (tmp_path / "config.json").write_text(json.dumps({"bos_token_id": 2}))
+    assert Tokens(tmp_path).start == 1
+
+
 def test_a_tokenizer_of_transformers_brings_its_start():
     theirs = SimpleNamespace(backend_tokenizer=bytewise(), bos_token=START)
     assert Tokens(theirs).start == 0

@@ -224,10 +224,9 @@ class Tokens:
                 )
             return start
         about = _json(folder, "tokenizer_config.json")
-        if "bos_token" in about:  # None says that there is none, whatever config.json says
+        if "bos_token" in about:  # None there is an answer too: config.json is not asked
             name = about["bos_token"]
-            name = name["content"] if isinstance(name, dict) else name
-            return None if name is None else self._find_start(name, None)
+            return self._find_start(name["content"] if isinstance(name, dict) else name, None)
         for special in (False, True):
             added = self._added(special)
             if added is not None:
