@@ -116,9 +116,11 @@ def skip_trigram(tokens: Tensor, vocabulary: Vocabulary, words: Sequence[str]) -
     near = seen[at] > seen[(at - REACH).clamp(min=0)]
     hit = (tokens[at + 1] == out).double()
     return SkipTrigram(
-        *words,
-        places=int(near.sum()),
-        with_source=hit[near].mean().item() if near.any() else 0.0,
-        without_source=hit[~near].mean().item() if (~near).any() else 0.0,
-        bigram=hit.mean().item(),
+        words[0],
+        words[1],
+        words[2],
+        int(near.sum()),
+        hit[near].mean().item() if near.any() else 0.0,
+        hit[~near].mean().item() if (~near).any() else 0.0,
+        hit.mean().item(),
     )

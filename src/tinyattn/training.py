@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,9 @@ def _induction(n_layers: int) -> Recipe:
 
 
 def _text(n_layers: int, steps: int, repeated: float = 0.0) -> Recipe:
-    positions = "shortformer" if n_layers else None
-    config = Config(128, 16, 8, n_layers, d_vocab=D_VOCAB, n_ctx=128, positions=positions)
+    config = Config(128, 16, 8, n_layers, d_vocab=D_VOCAB, n_ctx=128, positions="shortformer")
+    if not n_layers:
+        config = replace(config, positions=None)  # nobody would read them
     schedule = Schedule(steps, decay=0.01)
     return Recipe(config, schedule, True, (4, 40), repeated, embed_scale=0.3)
 
