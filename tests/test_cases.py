@@ -17,6 +17,7 @@ from torch.testing import assert_close
 
 from tinyattn import (
     Head,
+    Stream,
     attend,
     causal_mask,
     mask_scores,
@@ -281,3 +282,87 @@ def test_s8_row_by_row_and_not_the_whole_matrix():
     assert_close(pattern(S).sum(dim=-1), torch.ones(2))
     whole = S.flatten().softmax(dim=0).view(2, 2).sum(dim=-1)
     assert whole.tolist() == pytest.approx([0.119, 0.881], abs=5e-4)
+
+
+def test_a5_true_is_no_number():
+    """True passed for 1, or broke inside torch."""
+    for call in (lambda: causal_mask(True), lambda: split_heads(torch.ones(2, 4), True)):
+        with pytest.raises(TypeError, match="is True, but must be a number"):
+            call()
+
+
+def test_a16_a_past_of_another_head_is_refused():
+    """Keys of float32 were converted to float64; a past of another batch failed inside torch."""
+    x = normal(0, 3, 4)
+    past = attend(x, Head(*normal(1, 4, 4, 4)))
+    narrow = Head(*normal(2, 3, 4, 2), normal(3, 2, 4))
+    with pytest.raises(ValueError, match=r"past\.k is float64\[3, 4\].* new k is float64\[1, 2\]"):
+        attend(x[:1], narrow, past=past)
+    with pytest.raises(ValueError, match=r"the same head and batch"):
+        attend(normal(4, 2, 1, 4), Head(*normal(1, 4, 4, 4)), past=past)
+    with pytest.raises(ValueError, match=r"past\.k is float64\[3, 4\].* new k is float32"):
+        attend(x[:1].float(), Head(*normal(1, 4, 4, 4).float()), past=past)
+
+
+def test_a23_a_hidden_nan_stays_hidden_when_compiled_and_under_vmap():
+    """Where values could not be looked at, 0 × NaN came back."""
+    A, v = torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[1.0], [math.nan]])
+    torch._dynamo.reset()
+    compiled = torch.compile(mix, fullgraph=True, backend="eager")
+    for z in (compiled(A, v), torch.func.vmap(mix)(A[None], v[None])[0]):
+        assert z[0].tolist() == [1.0]
+        assert z[1].isnan().all()
+
+
+def test_a27_vmap_agrees_with_a_loop():
+    """Looking for an unseen row is data-dependent, which vmap refuses."""
+    x, head = normal(0, 2, 3, 4), Head(*normal(1, 4, 4, 4))
+
+    def loss(x):
+        return attend(x, head, causal_mask(3)).out.square().sum()
+
+    each = torch.func.vmap(torch.func.grad(loss))(x)
+    assert_close(each, torch.stack([torch.func.grad(loss)(sample) for sample in x]))
+
+
+def test_autocast_may_mix_dtypes():
+    """The write refused its own half-precision input."""
+    x, head = normal(0, 3, 4, dtype=torch.float32), Head(*normal(1, 4, 4, 4, dtype=torch.float32))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = attend(x, head, causal_mask(3)).out
+    assert out.dtype == torch.bfloat16
+    assert_close(out.float(), attend(x, head, causal_mask(3)).out, atol=0.1, rtol=0.1)
+    with pytest.raises(TypeError, match="convert one"):
+        attend(x.double(), head)
+
+
+def test_a25_a_missing_argument_names_the_function():
+    with pytest.raises(TypeError, match=r"scores: missing a required argument: 'k'; it takes q, k"):
+        scores(torch.ones(2, 3))
+
+
+def test_a25_a_sparse_tensor_is_refused():
+    with pytest.raises(TypeError, match=r"scores is torch.sparse_coo.*scores\.to_dense\(\)"):
+        pattern(torch.eye(2).to_sparse())
+
+
+def test_a25_a_large_argument_is_not_printed_whole():
+    with pytest.raises(TypeError, match=r"past is float32\[3, 4\], but must be") as caught:
+        attend(torch.ones(3, 4), Head(*torch.ones(4, 4, 4)), past=torch.ones(3, 4))
+    assert "\n" not in str(caught.value)
+
+
+def test_b7_a_ledger_whose_names_and_writes_differ_in_number_is_refused():
+    """A name without a write was dropped, and a sum was silently short."""
+    for names, writes in ((("a", "b"), (torch.ones(1, 2),)), ((), ())):
+        with pytest.raises(ValueError, match=rf"Stream: {len(names)} writers and {len(writes)}"):
+            Stream(names, writes)
+
+
+def test_b7_a_ledger_goes_by_its_names():
+    ledger = Stream.start(torch.ones(1, 2)).write(torch.ones(1, 2), by="head 0")
+    assert list(ledger) == ["embed", "head 0"]
+    assert "head 0" in ledger
+    assert 0 not in ledger
+    with pytest.raises(ValueError, match=r"direction is float32.2. on meta, but the stream"):
+        ledger.along(torch.ones(2, device="meta"))

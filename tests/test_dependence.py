@@ -197,3 +197,19 @@ def test_a_prompt_is_neither_empty_nor_too_long():
     for prompt in (0, 4):
         with pytest.raises(ValueError, match=f"prompt is {prompt} of pos = 3"):
             generation(3, prompt)
+
+
+def test_the_default_device_does_not_reach_the_random_points():
+    itself, mask = torch.eye(2).bool(), causal_mask(2)
+    with torch.device("meta"):
+        found, steps = depends(lambda x: x, torch.zeros(2, 2, device="cpu")), earliest([mask])
+        with pytest.raises(ValueError, match=r"edges\[0\] is bool\[2, 2\] on meta"):
+            earliest([causal_mask(2)])
+    assert torch.equal(found, itself)
+    assert steps.tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
+def test_nothing_to_start_from_is_named(shape):
+    with pytest.raises(ShapeError, match="at least one position and one entry"):
+        depends(lambda x: x, torch.zeros(shape))

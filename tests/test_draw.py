@@ -468,3 +468,15 @@ def test_what_does_not_fit_is_named(call, error, message):
     with pytest.raises(error) as caught:
         call()
     assert message in str(caught.value)
+
+
+def test_odd_words_beside_the_axes_can_be_saved(tmp_path):
+    """Half a surrogate pair in the metadata stopped the picture from being written."""
+    picture = draw_matrix(torch.eye(2), axes=("<a>\x00\uffff", "&\ud800"))
+    picture.save(tmp_path / "odd.svg")
+    ElementTree.parse(tmp_path / "odd.svg")
+
+
+def test_negative_digits_are_named():
+    with pytest.raises(ValueError, match="draw_matrix: digits is -1, but must be 0 or more"):
+        draw_matrix(torch.eye(2), digits=-1)

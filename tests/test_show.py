@@ -194,3 +194,16 @@ def test_what_does_not_fit_is_named(call, error, message):
     with pytest.raises(error) as caught:
         call()
     assert message in str(caught.value)
+
+
+def test_a_wrong_label_is_named_wherever_it_stands():
+    """One entry, drawn by chance, was looked at: now and then the message was another."""
+    for rows in ([1, "a"], ["a", 1], [None, 2]):
+        at = next(i for i, label in enumerate(rows) if not isinstance(label, str))
+        with pytest.raises(TypeError, match=rf"rows\[{at}\] is \w+, but must be a string"):
+            show(torch.eye(2), rows)
+
+
+def test_true_is_no_number_of_digits():
+    with pytest.raises(TypeError, match="digits is True, but must be a number"):
+        show(torch.eye(2), digits=True)

@@ -206,7 +206,7 @@ def mix(
         [[2.0, 3.0]]
     """
     z = pattern @ v
-    if not inspectable(v) or v.isfinite().all():
+    if inspectable(v) and v.isfinite().all():
         return z
     wild = ~v.isfinite()
     reads_it = (pattern != 0).to(v.dtype) @ wild.to(v.dtype) > 0
@@ -240,9 +240,10 @@ def _refuse(seen: Tensor, blind: Tensor) -> None:
     if seen.isposinf().any():
         *batch, query, key = seen.isposinf().nonzero()[0].tolist()
         where = f"query {query}, key {key}" + (f" of batch entry {batch}" if batch else "")
+        wider = "float32" if seen.dtype.itemsize < 4 else "float64"
         raise ValueError(
             f"pattern: the score of {where} is +inf in {describe(seen)}: compute the scores in "
-            f"float32, or make them finite"
+            f"{wider}, or make them finite"
         )
     if blind.any():
         rows = sorted({place[-1] for place in blind[..., 0].nonzero().tolist()})

@@ -33,7 +33,7 @@ def depends(
         seed: Of the random points.
 
     Raises:
-        ShapeError: If the function returns no floating-point matrix.
+        ShapeError: If ``x`` is empty, or the function returns no floating-point matrix.
         ValueError: If ``x`` is not finite or has no values, if the function answers with NaN at
             every point, or gives two answers for one input.
 
@@ -48,10 +48,12 @@ def depends(
             f"depends: x is {describe(x)} and has NaN, an infinity or no values at all: give "
             f"finite numbers to start from"
         )
+    if not x.numel():
+        raise ShapeError(f"depends: x is {describe(x)}: give at least one position and one entry")
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).to(x)
+        return torch.randn(shape, generator=generator, device="cpu").to(x)
 
     first = _answer(function, x)
     found = torch.zeros(first.shape[0], x.shape[0], dtype=torch.bool, device=x.device)
@@ -177,7 +179,8 @@ def earliest(
             when[node] = max((when[one] + 1 for one in waiting.pop(node)), default=0)
     n_pos = edges[0].shape[0]
     return torch.tensor(
-        [[when[level, pos] for pos in range(n_pos)] for level in range(len(edges) + 1)]
+        [[when[level, pos] for pos in range(n_pos)] for level in range(len(edges) + 1)],
+        device=edges[0].device,
     )
 
 
@@ -268,6 +271,12 @@ def _needs(
 ) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """What each value (level, position) waits for."""
     _check(function, edges)
+    for level, matrix in enumerate(edges):
+        if not inspectable(matrix):
+            raise ValueError(
+                f"{function}: edges[{level}] is {describe(matrix)} on {matrix.device} and has no "
+                f"values to follow: make it on a device such as 'cpu'"
+            )
     n_pos = edges[0].shape[1]
     tied = [] if feedback is None else [("feedback", feedback)]
     for name, matrix in [*((f"edges[{i}]", needs) for i, needs in enumerate(edges)), *tied]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from tinyattn.dependence import critical_path, earliest
 from tinyattn.grid import LABELLED, LEGIBLE, TABLE, step
 from tinyattn.shapes import describe, inspectable, typed
-from tinyattn.show import labels, number, visible
+from tinyattn.show import check_digits, labels, number, visible
 from tinyattn.svg import (
     LIGHT,
     PAD,
@@ -76,6 +76,7 @@ def draw_stream(
         >>> draw_stream(writes, ["embed", "head 0"], ["The", "cat"])
         <Picture: The stream of The cat, written by 2>
     """
+    check_digits("draw_stream", digits)
     values = _values("draw_stream", "writes", writes)
     n_writer, n_pos = writes.shape
     names = [

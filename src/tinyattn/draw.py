@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tinyattn.grid import LEGIBLE, TABLE, Grid, draw_grid
 from tinyattn.shapes import describe, inspectable, typed
-from tinyattn.show import labels, number, visible
+from tinyattn.show import check_digits, labels, number, visible
 from tinyattn.svg import Picture, short
 
 
@@ -123,8 +123,8 @@ def draw_matrix(
     Raises:
         ShapeError: If the matrix has batch or head axes left.
         TypeError: If the labels are one string, or not strings.
-        ValueError: If labels and axes differ in number, if an entry is NaN or +∞, or if there is
-            nothing to draw.
+        ValueError: If labels and axes differ in number, if an entry is NaN or +∞, if ``digits``
+            is negative, or if there is nothing to draw.
 
     Examples:
         >>> import torch
@@ -133,6 +133,7 @@ def draw_matrix(
         >>> draw_matrix(S, ["cat"], ["The", "cat"], axes=("reads ↓", "is read →"))
         <Picture: Matrix of 1 × 2>
     """
+    check_digits("draw_matrix", digits)
     values = _values("draw_matrix", "matrix", matrix)
     n_row, n_column = matrix.shape
     names = [visible(label) for label in labels("draw_matrix", "rows", rows, n_row, "rows")]

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.attention import mask_scores, mix, pattern, project, scores, write
-from tinyattn.shapes import describe, typed
+from tinyattn.shapes import ShapeError, describe, typed
 
 
 @typed
@@ -182,7 +182,8 @@ def attend(
             and come first: this is the cache. Queries are not kept, since nobody asks again.
 
     Raises:
-        ShapeError: If the stream and the head differ in ``d_model``, dtype or device.
+        ShapeError: If the stream and the head differ in ``d_model``, dtype or device, or if
+            ``past`` has keys or values of another width, batch, dtype or device.
         ValueError: If a query may see no key.
 
     Examples:
@@ -202,7 +203,7 @@ def attend(
     if isinstance(head, Heads):
         k, v = (t.repeat_interleave(head.group, dim=-3) for t in (k, v))
     if past is not None:
-        k, v = torch.cat([past.k, k], dim=-2), torch.cat([past.v, v], dim=-2)
+        k, v = (_behind(past, name, new) for name, new in (("k", k), ("v", v)))
     S = scores(q, k)
     if mask is not None:
         S = mask_scores(S, mask)
@@ -210,6 +211,19 @@ def attend(
     z = mix(A, v)
     out = write(z, head.W_O) if isinstance(head, Head) else z @ head.W_O
     return Attended(q=q, k=k, v=v, scores=S, pattern=A, z=z, out=out)
+
+
+def _behind(past: Attended, name: str, new: Tensor) -> Tensor:
+    """Put new keys or values behind those of earlier positions."""
+    old: Tensor = getattr(past, name)
+    fits = (old.shape[:-2], old.shape[-1:]) == (new.shape[:-2], new.shape[-1:])
+    if not fits or (old.dtype, old.device) != (new.dtype, new.device):
+        raise ShapeError(
+            f"attend: past.{name} is {describe(old)} on {old.device} and the new {name} is "
+            f"{describe(new)} on {new.device}: they may differ only in the number of positions, "
+            f"so past must be of the same head and batch"
+        )
+    return torch.cat([old, new], dim=-2)
 
 
 def _read(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:

@@ -206,7 +206,7 @@ def draw_curve(
         dash = f' stroke-dasharray="{_DASHES[number]}"' if _DASHES[number] else ""
         line = f'fill="none" stroke-width="2" stroke-linejoin="round"{dash}'
         body.append(f'<path {line} {stroke(f"token-{number}")} d="M{"L".join(points)}"/>')
-    names = [visible(name) for name in values]
+    names, axes = [visible(name) for name in values], (visible(axes[0]), visible(axes[1]))
     legend = [
         (f"token-{number}", f"{name}: {series[0]:.2f} at first, {series[-1]:.2f} at last")
         for number, (name, series) in enumerate(zip(names, values.values(), strict=True))

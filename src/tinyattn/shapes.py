@@ -7,7 +7,9 @@ the same everywhere: ``*batch pos query key head d_model d_head d_value d_mlp d_
 
 import functools
 import inspect
+import types
 import typing
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -28,8 +30,9 @@ def typed(function: Callable) -> Callable:
     """Check every argument and the result of a function against its annotations.
 
     Floating-point arguments must also share one dtype, and all tensors one device, so that
-    nothing is converted behind the caller's back. Under ``torch.compile`` the checks step aside.
-    A class is checked where it is constructed.
+    nothing is converted behind the caller's back; inside ``torch.autocast`` the caller has asked
+    for it. True is no number, and every entry of a list is looked at. Under ``torch.compile`` the
+    checks step aside. A class is checked where it is constructed.
 
     Raises:
         ShapeError: Naming the argument, what it is, and what would be accepted.
@@ -48,28 +51,38 @@ def typed(function: Callable) -> Callable:
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
 
-    @functools.cache  # beartype is slow to import and to set up: at the first call, not before
+    ready: list[Any] = []
+
     def checked() -> Any:
-        from beartype import beartype
+        if not ready:  # beartype is slow to import and to set up: at the first call, not before
+            from beartype import beartype
 
-        return jaxtyped(function, typechecker=beartype)
+            ready.append(jaxtyped(function, typechecker=beartype))
+        return ready[0]
 
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return function(*args, **kwargs)
-        if not __debug__:  # under python -O beartype steps aside; a wrong shape must not pass
-            fault = _misfit(signature.bind(*args, **kwargs).arguments, signature)
-            if fault:
-                raise ShapeError(f"{name}: {fault}")
-        if not _alike([value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]):
+    def check(*args: Any, **kwargs: Any) -> Any:
+        try:
             arguments = signature.bind(*args, **kwargs).arguments
-            raise ShapeError(f"{name}: {_misfit(arguments, signature) or _unlike(arguments)}")
+        except TypeError as error:
+            raise TypeError(
+                f"{name}: {error}; it takes {', '.join(signature.parameters)}"
+            ) from None
+        fault = _slips_through(arguments, signature)
+        if not __debug__:  # under python -O beartype steps aside; a wrong shape must not pass
+            fault = fault or _misfit(arguments, signature)
+        if not fault and not _alike([t for t in arguments.values() if isinstance(t, Tensor)]):
+            fault = _misfit(arguments, signature) or _unlike(arguments)
+        if fault:
+            raise ShapeError(f"{name}: {fault}")
         try:
             return checked()(*args, **kwargs)
         except TypeCheckError as error:
-            arguments = signature.bind(*args, **kwargs).arguments
             raise ShapeError(f"{name}: {_misfit(arguments, signature) or error}") from None
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # torch.compile looks at all that this function refers to, so that is only functions.
+        return (function if torch.compiler.is_compiling() else check)(*args, **kwargs)
 
     return typing.cast(Callable, call)
 
@@ -87,7 +100,9 @@ def describe(tensor: Tensor) -> str:
 
 
 def inspectable(tensor: Tensor) -> bool:
-    """Whether the values of a tensor may be looked at: not on the meta device, not while compiling.
+    """Whether the values of a tensor may be looked at.
+
+    They may not on the meta device, while compiling, and under ``torch.func.vmap``.
 
     Examples:
         >>> import torch
@@ -95,12 +110,57 @@ def inspectable(tensor: Tensor) -> bool:
         >>> inspectable(torch.zeros(3)), inspectable(torch.zeros(3, device="meta"))
         (True, False)
     """
-    return not (tensor.is_meta or torch.compiler.is_compiling())
+    if tensor.is_meta or torch.compiler.is_compiling():
+        return False
+    try:
+        bool(tensor[..., None][..., :0].any())  # nothing is read, but vmap says whether it could be
+    except RuntimeError:
+        return False
+    return True
 
 
 def _alike(tensors: list[Tensor]) -> bool:
     dtypes = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
-    return len(dtypes) <= 1 and len({tensor.device for tensor in tensors}) <= 1
+    devices = {tensor.device for tensor in tensors}
+    converted = len(dtypes) > 1 and torch.is_autocast_enabled(tensors[0].device.type)
+    return (len(dtypes) <= 1 or converted) and len(devices) <= 1
+
+
+def _slips_through(arguments: dict[str, Any], signature: inspect.Signature) -> str | None:
+    """Find what beartype lets pass: True as a number, a wrong entry of a list, a sparse tensor."""
+    for name, value in arguments.items():
+        if isinstance(value, Tensor):
+            if value.layout is not torch.strided:
+                return f"{name} is {value.layout}, but must be dense: {name}.to_dense()"
+            continue
+        kinds = _kinds(signature.parameters[name].annotation)
+        if isinstance(value, bool) and int in kinds and bool not in kinds:
+            return f"{name} is {value}, but must be a number"
+        entry: Any = next((kind for kind in map(_entry, kinds) if kind in _ENTRIES), None)
+        for index, item in enumerate(value if entry and isinstance(value, list | tuple) else ()):
+            if not isinstance(item, entry) or isinstance(item, bool):
+                remedy = _ENTRIES[entry].format(name)
+                return f"{name}[{index}] is {_said(item)}, but must be {remedy}"
+    return None
+
+
+_ENTRIES = {
+    str: "a string: [str(label) for label in {}]",
+    int: "a whole number: [int(number) for number in {}]",
+}
+
+
+def _entry(kind: Any) -> Any:
+    """What a sequence holds; None of anything else."""
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is Sequence else None
+
+
+def _said(value: Any) -> str:
+    """A value as a message quotes it: in one short line."""
+    if isinstance(value, Tensor):
+        return describe(value)
+    quoted = repr(value)
+    return quoted if len(quoted) <= 60 and "\n" not in quoted else f"a {type(value).__name__}"
 
 
 def _unlike(arguments: dict[str, Any]) -> str:
@@ -134,7 +194,7 @@ def _misfit(arguments: dict[str, Any], signature: inspect.Signature) -> str | No
         wanted = next((kind for kind in _kinds(annotation) if _is_array(kind)), None)
         if wanted is None:
             if not is_bearable(value, annotation):
-                return f"{name} is {value!r}, but must be {_spell(annotation)}"
+                return f"{name} is {_said(value)}, but must be {_spell(annotation)}"
         elif not (value is None and type(None) in _kinds(annotation)):
             fault = _fault(name, value, wanted, sizes)
             if fault:
@@ -144,6 +204,8 @@ def _misfit(arguments: dict[str, Any], signature: inspect.Signature) -> str | No
 
 def _fault(name: str, value: Any, wanted: Any, sizes: dict[str, tuple[Any, str]]) -> str | None:
     """Compare one argument with its annotation and with the axes already bound by others."""
+    if value is None:
+        return f"{name} is None, but must be a tensor [{', '.join(wanted.dim_str.split())}]"
     if not isinstance(value, Tensor):
         return f"{name} is a {type(value).__name__}, but must be a tensor: torch.tensor({name})"
     is_a = f"{name} is {describe(value)}, but must"
@@ -156,7 +218,8 @@ def _fault(name: str, value: Any, wanted: Any, sizes: dict[str, tuple[Any, str]]
     leading = value.ndim - len(fixed)
     if leading < 0 or (leading > 0 and not open_ended):
         count = f"at least {len(fixed)}" if open_ended else f"exactly {len(fixed)}"
-        return f"{is_a} {layout}: {count} axes, not {value.ndim}"
+        axis = "axis" if len(fixed) == 1 else "axes"
+        return f"{is_a} {layout}: {count} {axis}, not {value.ndim}"
     found = dict(zip(fixed, value.shape[leading:], strict=True))
     if open_ended:
         found[axes[0]] = tuple(value.shape[:leading])
@@ -184,7 +247,9 @@ def _remedy(name: str, value: Tensor, wanted: Any) -> str:
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
-    return typing.get_args(annotation) or (annotation,)
+    """The members of a union, or the one kind there is."""
+    united = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+    return typing.get_args(annotation) if united else (annotation,)
 
 
 def _is_array(kind: Any) -> bool:
@@ -192,6 +257,8 @@ def _is_array(kind: Any) -> bool:
 
 
 def _spell(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return f"one of {', '.join(map(repr, typing.get_args(annotation)))}"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 

@@ -64,8 +64,7 @@ def show(
             f"show: matrix is {describe(matrix)} on the meta device, which keeps shapes and no "
             f"values: make it on a device such as 'cpu'"
         )
-    if digits < 0:
-        raise ValueError(f"show: digits is {digits}, but must be 0 or more")
+    check_digits("show", digits)
     grid = matrix if matrix.ndim == 2 else matrix[None]
     if matrix.ndim == 1 and rows is None:
         names = [""]
@@ -85,6 +84,20 @@ def show(
         for line, text in enumerate(texts):
             lines[line] += gap + " " * (room - width(text)) + text
     return "\n".join(line.rstrip() for line in lines)
+
+
+def check_digits(function: str, digits: int) -> None:
+    """Refuse a number of decimals below 0.
+
+    Raises:
+        ValueError: If it is.
+
+    Examples:
+        >>> from tinyattn.show import check_digits
+        >>> check_digits("show", 0)
+    """
+    if digits < 0:
+        raise ValueError(f"{function}: digits is {digits}, but must be 0 or more")
 
 
 def labels(function: str, name: str, given: Sequence[str] | None, count: int, of: str) -> list[str]:
@@ -116,7 +129,7 @@ def labels(function: str, name: str, given: Sequence[str] | None, count: int, of
     for index, label in enumerate(given):
         if not isinstance(label, str):
             raise TypeError(
-                f"{function}: {name}[{index}] is {label!r}, but a label is a string: "
+                f"{function}: {name}[{index}] is {label!r}, but must be a string: "
                 f"[str(label) for label in {name}]"
             )
     if len(given) != count:

@@ -1,5 +1,6 @@
 """The residual stream as a ledger: who wrote what, and what it all adds up to."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,9 @@ class Stream:
     """The residual stream with a memory: every write, in order, under its writer's name.
 
     A real stream keeps only the sum, :attr:`now`. The ledger keeps the terms, so that the sum can
-    be taken apart again. Writing returns a new ledger and leaves the old one as it was.
+    be taken apart again. Writing returns a new ledger and leaves the old one as it was. The terms
+    are the tensors it was given, not copies: hand over ``x.clone()`` if ``x`` is changed later.
+    A loop over a ledger, and ``in``, go by the writers' names.
 
     Examples:
         >>> import torch
@@ -34,6 +37,13 @@ class Stream:
 
     writers: tuple[str, ...]
     writes: tuple[Tensor, ...]
+
+    def __post_init__(self) -> None:
+        if not self.writes or len(self.writers) != len(self.writes):
+            raise ValueError(
+                f"Stream: {len(self.writers)} writers and {len(self.writes)} writes: open a ledger "
+                f"with Stream.start(x), and add to it with .write(delta, by=name)"
+            )
 
     @classmethod
     @typed
@@ -83,6 +93,12 @@ class Stream:
             )
         return self.writes[self.writers.index(writer)]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.writers)
+
+    def __len__(self) -> int:
+        return len(self.writers)
+
     @typed
     def along(self, direction: Float[Tensor, " d_model"]) -> Float[Tensor, "writer *batch pos"]:
         """How far each write reaches along a direction: parts that sum to what a reader sees.
@@ -93,10 +109,12 @@ class Stream:
             ShapeError: If the direction is not one vector of the stream's width and dtype.
         """
         first = self.writes[0]
-        if (direction.shape[0], direction.dtype) != (first.shape[-1], first.dtype):
+        fits = (direction.shape[0], direction.dtype) == (first.shape[-1], first.dtype)
+        if not fits or direction.device != first.device:
             raise ShapeError(
-                f"Stream.along: direction is {describe(direction)}, but the stream is "
-                f"{describe(first)}: give one vector of {first.shape[-1]} entries and its dtype"
+                f"Stream.along: direction is {describe(direction)} on {direction.device}, but the "
+                f"stream is {describe(first)} on {first.device}: give one vector of "
+                f"{first.shape[-1]} entries, of its dtype and on its device"
             )
         return torch.stack(self.writes) @ direction
 

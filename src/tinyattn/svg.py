@@ -9,6 +9,7 @@ two decimals, so that the same picture is the same text, byte for byte.
 import hashlib
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ TOKENS = 8
 SANS, MONO = "system-ui,sans-serif", "ui-monospace,Menlo,Consolas,monospace"
 PAD = 12
 """Room around what is drawn."""
+
+_UNWRITABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+"""What JSON may hold and an XML file may not: JSON spells it out as well."""
 
 LONGEST = 12
 """Columns of a label before it is shortened; the whole of it is then in its title."""
@@ -84,7 +88,9 @@ def document(
 ) -> Picture:
     """Frame a picture: its size, its name, its words, its numbers as JSON, and its paper."""
     content = "\n".join(body)
-    told = json.dumps(data, ensure_ascii=False)
+    told = _UNWRITABLE.sub(
+        lambda sign: f"\\u{ord(sign[0]):04x}", json.dumps(data, ensure_ascii=False)
+    )
     mark = hashlib.sha256("\0".join((title, description, told, content)).encode()).hexdigest()[:8]
     size = f'viewBox="0 0 {plain(wide)} {plain(tall)}" width="{plain(wide)}" height="{plain(tall)}"'
     svg = f"""\

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tinyattn.grid import TABLE
 from tinyattn.shapes import describe, inspectable, typed
-from tinyattn.show import labels, number, visible
+from tinyattn.show import check_digits, labels, number, visible
 from tinyattn.svg import (
     PAD,
     Picture,
@@ -68,6 +68,7 @@ def draw_paths(
         >>> draw_paths(["embed", "0.0", "0.0 → 1.0"], torch.tensor([0.5, -1.0, 2.0]))
         <Picture: 3 paths that sum to 1.50>
     """
+    check_digits("draw_paths", digits)
     values = _values(shares)
     given = labels("draw_paths", "names", names, len(values), "shares")
     if most < 1:
