@@ -389,3 +389,17 @@ def test_nothing_is_changed():
     kept = [t.clone() for t in factors]
     compositions(ov, qk, "K"), copying(ov), svd_tokens(ov[0, 0], 2), composition(ov, qk, "Q")
     assert all(map(torch.equal, factors, kept))
+
+
+def test_copying_of_a_circuit_whose_product_does_not_fit_its_dtype():
+    """An overflowing norm made the score 0."""
+    for size, dtype in ((1e30, torch.float32), (1e-30, torch.float32), (200.0, torch.float16)):
+        assert copying(LowRank(*[size * torch.eye(2, dtype=dtype)] * 2)) == 1
+        assert copying(LowRank(size * torch.eye(2, dtype=dtype), -torch.eye(2, dtype=dtype))) == -1
+
+
+def test_a23_a_hidden_nan_is_not_written():
+    x = torch.tensor([[1.0, 2.0], [math.nan, 0.0]])
+    out = head_write(torch.eye(2), x, LowRank(torch.eye(2), torch.eye(2)))
+    assert out[0].tolist() == [1, 2]
+    assert out[1].isnan().all()

@@ -1,5 +1,7 @@
 """Heads written by hand do what their docstrings say, and their weights are where they say."""
 
+import math
+
 import pytest
 import torch
 from draws import normal, sizes
@@ -298,3 +300,10 @@ def test_a_stream_that_does_not_fit_is_refused():
 def test_more_tokens_than_positions_are_refused():
     with pytest.raises(ValueError, match="9 positions, but the model has n_ctx = 8"):
         induction_model(5, 8)(torch.ones(9, dtype=torch.long))
+
+
+@pytest.mark.parametrize("sharpness", [-1.0, math.nan, math.inf, 1e38])
+def test_a_sharpness_that_no_softmax_can_take_is_refused(sharpness):
+    """Infinite scores came out of the fused attention as zeros."""
+    with pytest.raises(ValueError, match=r"head: sharpness = .* from 0 to 1e6"):
+        induction_model(4, 6, sharpness=sharpness)

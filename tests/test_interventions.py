@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from models import KINDS, filled, scenes
 from torch.testing import assert_close
 
-from tinyattn import NothingChanged, ablate, patch
+from tinyattn import Config, NothingChanged, Transformer, ablate, patch
 from tinyattn.edits import activation_names
 
 few = settings(max_examples=15)
@@ -310,3 +310,21 @@ def test_noising_shows_an_and_and_denoising_an_or():
 
     assert effects(bias=-1.5) == ([False, False], [False, False])  # AND: only noising shows a part
     assert effects(bias=-0.5) == ([True, True], [True, True])  # OR: only denoising shows a part
+
+
+@pytest.mark.parametrize("name", ["1.resid_pre", "1.z", "1.head 0"])
+def test_an_edit_in_place_is_seen_and_leaves_the_run_alone(name):
+    """It changed the run it was made from, and was said to have changed nothing."""
+    run = Transformer(Config(8, 4, 2, 2, d_vocab=5, n_ctx=6)).run([1, 2, 3])
+    kept = [x.clone() for x in run.stream]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        edited = run.with_({name: lambda value: value.mul_(2)})
+    assert all(torch.equal(a, b) for a, b in zip(kept, run.stream, strict=True))
+    assert torch.equal(edited.logits, run.with_({name: lambda value: value * 2}).logits)
+
+
+def test_an_edit_that_returns_nothing_is_named():
+    run = Transformer(Config(8, 4, 2, 2, d_vocab=5, n_ctx=6)).run([1, 2, 3])
+    with pytest.raises(TypeError, match=r"edit of '0.z': it returned None in place of float32"):
+        run.with_({"0.z": lambda z: None})

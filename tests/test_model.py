@@ -611,3 +611,33 @@ def test_a_config_of_the_wrong_kind(wrong):
 def test_no_layers_is_a_bigram_table():
     model = filled(Config(4, 2, 2, 0, 7, 4, positions=None))
     assert_close(model([3, 5]), (model.W_E @ model.W_U)[[3, 5]])
+
+
+@pytest.mark.parametrize("tokens", [None, {1, 2}, "ab", [[1], [1, 2]]])
+def test_what_is_no_array_of_tokens_is_named(tokens):
+    model = Transformer(Config(8, 4, 2, 2, d_vocab=5, n_ctx=6))
+    with pytest.raises(ShapeError, match="tokens are not one array of whole numbers"):
+        model(tokens)
+
+
+def test_no_tokens_at_all_are_named():
+    with pytest.raises(ShapeError, match="tokens are empty: give at least one"):
+        Transformer(Config(8, 4, 2, 2, d_vocab=5, n_ctx=6)).run([])
+
+
+def test_what_a_run_is_asked_for_wrongly_is_named():
+    run = Transformer(Config(8, 4, 2, 2, d_vocab=5, n_ctx=6)).run([1, 2])
+    for layer in (0.5, "a", True):
+        with pytest.raises(TypeError, match=f"layer is {layer!r}: give a whole number"):
+            run.pattern(layer)
+    for direction in (torch.ones(8).double(), torch.ones(8, device="meta"), [1.0] * 8):
+        with pytest.raises(ShapeError, match=r"Run\.along: direction is"):
+            run.along(direction)
+
+
+def test_real_as_a_list_or_elsewhere_is_named():
+    model = Transformer(Config(8, 4, 2, 2, d_vocab=5, n_ctx=6))
+    with pytest.raises(ShapeError, match=r"real is a list: give a tensor"):
+        model([1, 2], real=[True, False])
+    with pytest.raises(ShapeError, match="on meta and cpu"):
+        model([1, 2], real=torch.ones(2, dtype=torch.bool, device="meta"))

@@ -1,5 +1,7 @@
 """Norms: what they do, what is linear in them, and what can be folded away."""
 
+import math
+
 import pytest
 import torch
 from draws import batches, normal, sizes, tensors
@@ -100,3 +102,29 @@ def test_the_deviation_is_the_biased_one_with_eps_under_the_root():
 def test_a_gain_of_another_width_is_named():
     with pytest.raises(ShapeError, match=r"gain is float64\[3\].*d_model = 4"):
         layer_norm(normal(0, 2, 4), normal(1, 3))
+
+
+@pytest.mark.parametrize("eps", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("norm", [layer_norm, rms_norm, norm_scale])
+def test_an_eps_that_ends_in_nan_is_refused(norm, eps):
+    with pytest.raises(ValueError, match=rf"{norm.__name__}: eps = {eps}"):
+        norm(torch.ones(1, 2), eps=eps)
+
+
+def test_a_vector_without_entries_has_no_norm():
+    with pytest.raises(ShapeError, match="d_model is 0"):
+        norm_scale(torch.ones(2, 0))
+
+
+def test_a4_the_scale_of_large_halves_is_finite():
+    """The square overflowed, and the parts came out as 0."""
+    x = torch.tensor([[6e4, -6e4]], dtype=torch.float16)
+    assert norm_scale(x).item() == 6e4
+    assert torch.equal(rms_norm(x, scale_of=x), rms_norm(x))
+    assert layer_norm(x, scale_of=x).tolist() == [[1, -1]]
+
+
+def test_the_scale_of_another_batch_is_refused():
+    for batch in ((3,), (2, 2), (4, 2)):
+        with pytest.raises(ShapeError, match=r"scale_of is .* leading axes must be \[2\]"):
+            rms_norm(torch.ones(2, 5, 3), scale_of=torch.ones(*batch, 5, 3))

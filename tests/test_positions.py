@@ -89,3 +89,19 @@ def test_an_unknown_layout_is_refused():
     layout: Any = "split"
     with pytest.raises(ShapeError, match="halves"):
         rotary(torch.ones(2, 4), layout=layout)
+
+
+def test_a17_places_per_sample_are_not_taken_per_head():
+    """[batch, pos] against [batch, head, pos, d_head] was silently taken per head."""
+    t, places = torch.ones(2, 2, 3, 4), torch.tensor([[0, 1, 2], [5, 6, 7]])
+    with pytest.raises(ShapeError, match=r"places is int64\[2, 3\] and t is .* axes \[2, 2\]"):
+        rotary(t, places=places)
+    turned = rotary(t, places=places[:, None])
+    assert torch.equal(turned[1, 0], rotary(t[1, 0], start=5))
+    assert torch.equal(turned[0], rotary(t[0]))
+
+
+@pytest.mark.parametrize("theta", [math.nan, math.inf])
+def test_a_theta_that_is_no_number_is_refused(theta):
+    with pytest.raises(ValueError, match=f"rotary: theta = {theta}"):
+        rotary(torch.ones(2, 2), theta)

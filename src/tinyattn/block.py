@@ -77,6 +77,11 @@ class Scene:
         if name not in self.edits:
             return value
         new = self.edits[name](value)
+        if not isinstance(new, Tensor):
+            raise TypeError(
+                f"edit of {name!r}: it returned {new!r} in place of {describe(value)}: return a "
+                f"tensor of that shape"
+            )
         if (new.shape, new.dtype, new.device) != (value.shape, value.dtype, value.device):
             raise ValueError(
                 f"edit of {name!r}: it is {describe(value)} on {value.device} and was replaced by "

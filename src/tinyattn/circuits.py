@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tinyattn.attention import mix
 from tinyattn.lowrank import LowRank
 from tinyattn.shapes import ShapeError, describe, typed
 
@@ -103,8 +104,7 @@ def ov_circuit(
 def full_qk(W_E: Float[Tensor, "d_vocab d_model"], qk: LowRank) -> LowRank:
     """Which token looks for which, seen through the embedding: ``W_E @ W_QK @ W_E.T``.
 
-    Entry [a, b] is how well token a, reading, matches token b. Positions, norms and biases are
-    left out.
+    Entry [a, b] is how well token a, reading, matches token b: no position, norm or bias in it.
 
     Raises:
         ShapeError: If embedding and circuit differ in ``d_model``, dtype or device.
@@ -181,7 +181,7 @@ def head_write(
             f"axes must be {[*x.shape[:-2], *heads]}, a pattern for each entry of x and each head"
         )
     beside_heads = x.reshape(*x.shape[:-2], *[1] * len(heads), *x.shape[-2:])
-    return A @ (beside_heads @ ov.left) @ ov.right
+    return mix(A, beside_heads @ ov.left) @ ov.right
 
 
 @typed
@@ -327,10 +327,11 @@ def copying(circuit: LowRank) -> Float[Tensor, "*batch"]:
 
     Source: Elhage et al. (2021), "Summarizing OV/QK Matrices".
     """
-    values = circuit.eigenvalues()
+    wide = LowRank(circuit.left.double(), circuit.right.double())  # where no product overflows
+    values = wide.eigenvalues()
     total = values.abs().sum(dim=-1)
-    floor = torch.finfo(total.dtype).eps * circuit.rank * circuit.norm().to(total.dtype)
-    nothing = total <= floor
+    floor = torch.finfo(torch.promote_types(circuit.left.dtype, torch.float32)).eps * circuit.rank
+    nothing = total <= floor * wide.norm()
     score = values.real.sum(dim=-1) / total.masked_fill(nothing, 1.0)
     return score.masked_fill(nothing, 0.0).clamp(-1, 1).to(circuit.left.dtype)
 
@@ -411,11 +412,10 @@ def svd_tokens(
 
 def _ends(direction: Tensor, top: int, vocabulary: Sequence[str] | None) -> Ends:
     """The tokens furthest along a unit vector and against it, without those it does not touch."""
-    touch = 10 * torch.finfo(direction.dtype).eps
     found: list[Any] = []
     for side in (direction, -direction):
         weights, tokens = (t[:top] for t in side.sort(descending=True, stable=True))
-        numbers = tokens[weights > touch].tolist()
+        numbers = tokens[weights > 10 * torch.finfo(direction.dtype).eps].tolist()
         found.append(numbers if vocabulary is None else [vocabulary[n] for n in numbers])
     return Ends(*found)
 

@@ -152,7 +152,7 @@ def _later(config: Config) -> tuple[str, ...]:
 
 def _noted(name: str, edit: Edit, changes: dict[str, float]) -> Edit:
     def noted(value: Tensor) -> Tensor:
-        new = edit(value)
+        new = edit(value.clone())  # an edit in place changes its copy, and is seen to change it
         if inspectable(value) and isinstance(new, Tensor) and new.shape == value.shape:
             moved = new.detach() != value.detach()  # −∞ stays −∞, which a difference cannot say
             if moved.any():

@@ -83,6 +83,7 @@ def previous_token_head(
     """
     _coordinates("previous_token_head", d_model, places=places)
     _coordinates("previous_token_head", d_model, reads=reads, writes=writes)
+    _finite("previous_token_head", sharpness)
     count = len(places)
     W_Q = torch.zeros(d_model, count)
     W_Q[list(places[1:]), range(count - 1)] = sharpness * count**0.5
@@ -137,6 +138,7 @@ def induction_head(
     "Induction Heads".
     """
     _coordinates("induction_head", d_model, here=here, before=before, writes=writes)
+    _finite("induction_head", sharpness)
     count = len(here)
     if start is not None and not 0 <= start < count:
         raise ValueError(f"induction_head: start = {start}: there are tokens 0 to {count - 1}")
@@ -270,6 +272,12 @@ def _columns(d_model: int, coordinates: Sequence[int]) -> Tensor:
     weight = torch.zeros(d_model, len(coordinates))
     weight[list(coordinates), range(len(coordinates))] = 1
     return weight
+
+
+def _finite(function: str, sharpness: float) -> None:
+    """Refuse a score of a match that no float32 softmax can take."""
+    if not 0 <= sharpness <= 1e6:
+        raise ValueError(f"{function}: sharpness = {sharpness}: give a number from 0 to 1e6")
 
 
 def _coordinates(function: str, d_model: int, **given: Sequence[int]) -> None:

@@ -315,11 +315,13 @@ class Transformer(nn.Module):
         if not isinstance(tokens, Tensor):
             try:
                 tokens = torch.as_tensor(tokens, device=self.W_E.device)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, RuntimeError) as error:
                 raise ShapeError(
                     f"tokens are not one array of whole numbers ({error}): rows of different "
                     f"lengths need padding, and real to say which tokens are real"
                 ) from None
+        if not tokens.numel() and tokens.ndim == 1:
+            raise ShapeError("tokens are empty: give at least one, such as [0]")
         if tokens.dtype == torch.bool or tokens.is_floating_point() or tokens.is_complex():
             raise ShapeError(
                 f"tokens are {describe(tokens)}, but must be whole numbers: tokens.long()"
@@ -331,6 +333,7 @@ class Transformer(nn.Module):
                 f"tokens are on {tokens.device} and the model on {self.W_E.device}: move one, "
                 f"tokens.to(model.W_E.device)"
             )
+        tokens = tokens.long()
         if inspectable(tokens) and tokens.numel():
             for token in (int(tokens.min()), int(tokens.max())):
                 if not 0 <= token < self.config.d_vocab:
@@ -338,7 +341,7 @@ class Transformer(nn.Module):
                         f"token {token} is not in the vocabulary: d_vocab = "
                         f"{self.config.d_vocab}, so tokens are 0 to {self.config.d_vocab - 1}"
                     )
-        return tokens.long()
+        return tokens
 
     def _scene(
         self, tokens: Tensor, real: Tensor | None, cache: Cache | None, edits: dict[str, Edit]
@@ -374,10 +377,13 @@ class Transformer(nn.Module):
 
 def _all_real(tokens: Tensor, real: Tensor | None, cache: Cache | None) -> Tensor | None:
     """Which positions are real, those of the cache included; None where all are."""
-    if real is not None and (real.dtype != torch.bool or real.shape != tokens.shape):
+    if real is not None and not isinstance(real, Tensor):
+        raise ShapeError(f"real is a {type(real).__name__}: give a tensor, torch.tensor(real)")
+    like = (torch.bool, tokens.shape, tokens.device)
+    if real is not None and (real.dtype, real.shape, real.device) != like:
         raise ShapeError(
-            f"real is {describe(real)} and tokens are {describe(tokens)}: give one bool for each "
-            f"token, True where it is real"
+            f"real is {describe(real)} and tokens are {describe(tokens)}, on {real.device} and "
+            f"{tokens.device}: give one bool for each token, True where it is real"
         )
     if cache is None or not cache.pos:
         return real

@@ -6,12 +6,14 @@ of a sum then add up to the normalised sum. What is linear in it, gain and bias,
 the weight that reads next.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from jaxtyping import Float
 from torch import Tensor
 
-from tinyattn.shapes import typed
+from tinyattn.shapes import ShapeError, describe, typed
 
 
 @typed
@@ -36,7 +38,9 @@ def layer_norm(
             of the whole, the parts of a sum still sum to it.
 
     Raises:
-        ShapeError: If a weight does not have the stream's width and dtype.
+        ShapeError: If a weight does not have the stream's width and dtype, or ``scale_of`` not
+            its positions.
+        ValueError: If ``eps`` is negative, or not finite.
 
     Examples:
         >>> import torch
@@ -45,6 +49,7 @@ def layer_norm(
 
     Source: Ba et al. (2016), section 3.
     """
+    _check("layer_norm", x, eps, scale_of)
     if scale_of is None:
         return F.layer_norm(x, x.shape[-1:], gain, bias, eps)
     centred = x - x.mean(dim=-1, keepdim=True)
@@ -68,7 +73,9 @@ def rms_norm(
         scale_of: Divide by the scale of this stream rather than that of ``x``.
 
     Raises:
-        ShapeError: If the gain does not have the stream's width and dtype.
+        ShapeError: If the gain does not have the stream's width and dtype, or ``scale_of`` not
+            its positions.
+        ValueError: If ``eps`` is negative, or not finite.
 
     Examples:
         >>> import torch
@@ -79,6 +86,7 @@ def rms_norm(
 
     Source: Zhang and Sennrich (2019), section 4.
     """
+    _check("rms_norm", x, eps, scale_of)
     if scale_of is None:
         return F.rms_norm(x, x.shape[-1:], gain, eps)
     return _apply(x / norm_scale(scale_of, eps, centred=False), gain, None)
@@ -95,6 +103,10 @@ def norm_scale(
         eps: As the norm uses it.
         centred: True for layer norm (the deviation from the mean), False for RMS norm.
 
+    Raises:
+        ShapeError: If a vector has no entries.
+        ValueError: If ``eps`` is negative, or not finite.
+
     Examples:
         >>> import torch
         >>> norm_scale(torch.tensor([[1.0, 7.0]]), 0.0).tolist()
@@ -102,9 +114,11 @@ def norm_scale(
         >>> norm_scale(torch.tensor([[1.0, 7.0]]), 0.0, centred=False).tolist()
         [[5.0]]
     """
+    _check("norm_scale", x, eps)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # a square soon overflows float16
     if centred:
-        x = x - x.mean(dim=-1, keepdim=True)
-    return (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()
+        wide = wide - wide.mean(dim=-1, keepdim=True)
+    return (wide.square().mean(dim=-1, keepdim=True) + eps).sqrt().to(x.dtype)
 
 
 @typed
@@ -161,6 +175,23 @@ def centre(W: Float[Tensor, "*batch column"]) -> Float[Tensor, "*batch column"]:
         [[-1.0, 1.0], [0.0, 0.0]]
     """
     return W - W.mean(dim=-1, keepdim=True)
+
+
+def _check(function: str, x: Tensor, eps: float, scale_of: Tensor | None = None) -> None:
+    """Refuse what would end in NaN, and a scale of other positions than those it divides."""
+    if not 0 <= eps < math.inf:
+        raise ValueError(f"{function}: eps = {eps}: give a finite number, 0 or more")
+    if not x.shape[-1]:
+        raise ShapeError(f"{function}: x is {describe(x)}, so d_model is 0: there is no mean")
+    if scale_of is None:
+        return
+    given, wanted = scale_of.shape[:-2], x.shape[:-2]
+    pairs = zip(reversed(given), reversed(wanted), strict=False)
+    if len(given) > len(wanted) or any(size not in (1, room) for size, room in pairs):
+        raise ShapeError(
+            f"{function}: scale_of is {describe(scale_of)} and x is {describe(x)}: its leading "
+            f"axes must be {list(wanted)}, each of that size or 1"
+        )
 
 
 def _apply(x: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:

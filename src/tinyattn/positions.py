@@ -5,13 +5,14 @@ is added (learned or sinusoidal), or by turning queries and keys, so that their 
 how far apart they are.
 """
 
+import math
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tinyattn.shapes import typed
+from tinyattn.shapes import ShapeError, describe, typed
 
 
 @typed
@@ -44,7 +45,7 @@ def sinusoidal(
         raise ValueError(f"sinusoidal: pos = {pos}: give 0 positions or more")
     if d_model < 2 or d_model % 2:
         raise ValueError(
-            f"sinusoidal: d_model = {d_model}, but sine and cosine come in pairs: even"
+            f"sinusoidal: d_model = {d_model}, but sine and cosine come in pairs: make it even"
         )
     turns = _angles(torch.arange(start, start + pos, device=device), d_model, 10_000.0)
     waves = torch.stack([turns.sin(), turns.cos()], dim=-1).flatten(-2)
@@ -77,8 +78,8 @@ def rotary(
             leading axes are those of ``t``, each of size 1 or theirs.
 
     Raises:
-        ShapeError: If ``places`` has another number of positions.
-        ValueError: If ``d_head`` is odd, or ``theta`` is not above 0.
+        ShapeError: If ``places`` has another number of positions, or leading axes that do not fit.
+        ValueError: If ``d_head`` is odd, or ``theta`` is not above 0 and finite.
 
     Examples:
         >>> import torch
@@ -95,10 +96,18 @@ def rotary(
         raise ValueError(
             f"rotary: d_head = {d_head}, but entries are turned in pairs: make it even"
         )
-    if theta <= 0:
-        raise ValueError(f"rotary: theta = {theta}: give a number above 0")
+    if not 0 < theta < math.inf:
+        raise ValueError(f"rotary: theta = {theta}: give a finite number above 0")
     if places is None:
         places = torch.arange(pos, device=t.device)
+    given, wanted = places.shape[:-1], t.shape[:-2]
+    alike = len(given) == len(wanted) or set(given) <= {1}
+    pairs = zip(reversed(given), reversed(wanted), strict=False)
+    if not alike or len(given) > len(wanted) or any(size not in (1, room) for size, room in pairs):
+        raise ShapeError(
+            f"rotary: places is {describe(places)} and t is {describe(t)}: give [pos] alone, or "
+            f"leading axes {list(wanted)}, each of that size or 1"
+        )
     turns = _angles(places + start, d_head, theta)
     cos, sin = turns.cos().to(t.dtype), turns.sin().to(t.dtype)
     if layout == "halves":

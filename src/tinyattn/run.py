@@ -168,11 +168,15 @@ class Run:
         Raises:
             ShapeError: If the direction does not fit the stream.
         """
-        if direction.shape not in (self.final.shape, self.final.shape[-1:]):
+        if not isinstance(direction, Tensor):
+            raise ShapeError(f"Run.along: direction is a {type(direction).__name__}: give a tensor")
+        fits = direction.shape in (self.final.shape, self.final.shape[-1:])
+        like = (self.final.dtype, self.final.device)
+        if not fits or (direction.dtype, direction.device) != like:
             raise ShapeError(
-                f"Run.along: direction is {describe(direction)} and the stream is "
-                f"{describe(self.final)}: give one vector of d_model = {self.final.shape[-1]}, or "
-                f"one for each position"
+                f"Run.along: direction is {describe(direction)} on {direction.device} and the "
+                f"stream is {describe(self.final)} on {self.final.device}: give one vector of "
+                f"d_model = {self.final.shape[-1]}, or one for each position, of its dtype"
             )
         with torch.set_grad_enabled(self.grad):
             return dict(self._writes(heads, direction))
@@ -221,6 +225,8 @@ class Run:
 
     def _layer(self, layer: int) -> int:
         n_layers = self.model.config.n_layers
+        if isinstance(layer, bool) or not isinstance(layer, int):
+            raise TypeError(f"Run: layer is {layer!r}: give a whole number")
         if not -n_layers <= layer < n_layers:
             raise IndexError(f"Run: no layer {layer} among n_layers = {n_layers}")
         return layer % n_layers
