@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -592,7 +593,7 @@ def test_heads_are_views_of_the_weights():
         ({"gated": True}, "gated = True, but d_mlp = 0"),
         ({"n_heads": 0}, "n_heads = 0: give 1 or more"),
         ({"n_layers": -1}, "n_layers = -1: give 0 or more"),
-        ({"eps": 0.0}, "eps = 0.0: give a number above 0"),
+        ({"eps": 0.0}, "eps = 0.0: give a finite number above 0"),
     ],
 )
 def test_a_config_that_does_not_fit(wrong, message):
@@ -641,3 +642,16 @@ def test_real_as_a_list_or_elsewhere_is_named():
         model([1, 2], real=[True, False])
     with pytest.raises(ShapeError, match="on meta and cpu"):
         model([1, 2], real=torch.ones(2, dtype=torch.bool, device="meta"))
+
+
+def test_a_head_is_asked_for_by_a_whole_number():
+    heads = Transformer(Config(8, 4, 2, 2, d_vocab=5, n_ctx=6)).heads(0)
+    for head in (0.5, True, slice(1)):
+        with pytest.raises(TypeError, match=r"Heads: head is .*: give one whole number"):
+            heads[head]
+
+
+@pytest.mark.parametrize("name", ["eps", "theta"])
+def test_an_infinite_choice_is_refused(name):
+    with pytest.raises(ValueError, match=f"Config: {name} = inf: give a finite number"):
+        Config(8, 4, 2, 2, d_vocab=5, n_ctx=6, **{name: math.inf})

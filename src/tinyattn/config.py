@@ -1,5 +1,6 @@
 """The shape of a transformer: every choice that its weights do not show by themselves."""
 
+import math
 import typing
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -117,8 +118,8 @@ class Config:
         elif kind is float:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError(f"Config: {name} = {value!r}: give a number")
-            if not value > 0:
-                raise ValueError(f"Config: {name} = {value}: give a number above 0")
+            if not 0 < value < math.inf:
+                raise ValueError(f"Config: {name} = {value}: give a finite number above 0")
         else:
             choices = _choices(kind)
             if value not in choices:

@@ -121,7 +121,10 @@ class Heads:
 
         Raises:
             IndexError: If there is no head of that number.
+            TypeError: If it is no whole number.
         """
+        if not isinstance(head, int) or isinstance(head, bool):
+            raise TypeError(f"Heads: head is {head!r}: give one whole number")
         if not -self.n_heads <= head < self.n_heads:
             raise IndexError(f"Heads: no head {head} among n_heads = {self.n_heads}")
         head %= self.n_heads
