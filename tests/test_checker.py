@@ -820,10 +820,27 @@ def test_a_wrapped_citation_is_red_where_its_year_stands(project: Project) -> No
         ("| 0.5 | −3 |", ["0.5", "3"]),
         ("[4 heads](x.md)", ["4"]),
         ("about 1,024.5 or 1e-3", ["1,024.5", "1e-3"]),
+        ("٣, ３, Ⅳ, ③, ⅛ and &#51;", ["٣", "３", "Ⅳ", "③", "⅛", "&#51;"]),
     ],
 )
 def test_what_a_number_is(text: str, numbers: list[str], project: Project) -> None:
     assert [message.split(": ")[0] for _, message in errors(text + "\n", project)] == numbers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[x](y.md "3 heads")',
+        '<span title="3 heads">x</span>',
+        "<img alt='a 3' src=x>",
+        "x{: title='3 heads' }",
+        "<i aria-label=3>x</i>",
+    ],
+)
+def test_a_number_in_a_title_is_seen(text: str, project: Project) -> None:
+    message = "3 in a title or description: write it as a word"
+    assert errors(text + "\n", project) == [(1, message)]
+    assert errors(text.replace("3", "three") + "\n", project) == []
 
 
 LAB = """\

@@ -14,7 +14,7 @@ import re
 
 DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+−]?\d+)?|\.\d+"
 SIGNED = rf"[-−+]?(?:{DIGITS})"
-SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹½⅓⅔¼¾"
+SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹½⅓⅔¼¾⅐-⅞Ⅰ-ↈ①-⓿"  # inside a character class, so with ranges
 NAME = rf"[^\W\d{SUPERSCRIPT}][^\W{SUPERSCRIPT}]*"
 # fmt: off
 WORDS = (
@@ -91,6 +91,10 @@ TOKEN = re.compile(
     )
     + ")",
     re.S | re.M,
+)
+# What a reader sees of an address, a tag or an attribute list: its title, its description.
+SEEN = re.compile(
+    r"""\s(?:title|alt|aria-label)\s*=\s*("[^"]*"|'[^']*'|[^\s>}]+)|^\]\([^)]*?\s("[^"]*")\)$"""
 )
 NUMBER = re.compile(DIGITS)
 IN_CODE = re.compile(rf"{NAME}|(?P<number>{DIGITS})")

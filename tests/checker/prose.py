@@ -1,5 +1,6 @@
 """Every number outside the fences: pinned, given, cited, or a fault."""
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -70,8 +71,12 @@ def read_prose(page: Page, prose: str) -> None:
             since_citation = ""
             if citation_key(text) not in page.project.cited:
                 _unpinned(page, at, f"{text} (not in {BIBLIOGRAPHY})")
-        elif kind == "number":
-            _unpinned(page, at, text)
+        elif kind == "number" or (kind == "skip" and html.unescape(text).isnumeric()):
+            _unpinned(page, at, text)  # &#51; is a 3 to the reader
+        elif kind == "skip":
+            for said in grammar.SEEN.finditer(text):
+                for _, number in _numbers(said[1] or said[2], at, grammar.IN_CODE):
+                    page.fault(at, f"{number} in a title or description: write it as a word")
         if kind not in ("skip", "citation", "comment"):
             since_citation += match["literal"] or text
 
