@@ -37,7 +37,7 @@ test-slow: .venv/made
 
 # The same numbers as other libraries, which have an environment of their own.
 test-peers: .venv-peers/made
-	.venv-peers/bin/pytest -c /dev/null --rootdir . tests/peers/*.py
+	.venv-peers/bin/pytest --noconftest -c /dev/null --rootdir . tests/peers/*.py
 
 # Side by side with them, timed.
 bench: .venv-peers/made

@@ -35,7 +35,7 @@ from tinyattn.diagrams import draw_dependencies, draw_stream
 from tinyattn.draw import Picture, draw_matrix, draw_pattern
 from tinyattn.edits import NothingChanged
 from tinyattn.flow import draw_shapes
-from tinyattn.folding import fold
+from tinyattn.folding import fold, untie
 from tinyattn.handmade import (
     attend_smeared,
     copy_head,
@@ -168,5 +168,6 @@ __all__ = [
     "svd_tokens",
     "to_transformer_lens",
     "train",
+    "untie",
     "write",
 ]
