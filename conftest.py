@@ -6,6 +6,7 @@ from checker.sybils import sybils
 pytest_collect_file = sybils().pytest()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep each file on one worker, and all that reads the built site on one; start with that."""
     for item in items:

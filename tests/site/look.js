@@ -15,23 +15,23 @@
   // The worst contrast between a picture's words and what is drawn beneath them.
   const pictures = [...document.querySelectorAll("figure.picture svg")].map((svg) => {
     const paper = rgba(getComputedStyle(document.body).backgroundColor).slice(0, 3);
-    const shapes = [...svg.querySelectorAll("rect, text")];
+    // Boxes and fills are read once: a picture may have hundreds of cells under as many words.
+    const shapes = [...svg.querySelectorAll("rect, circle, text")].map((node) => {
+      const style = getComputedStyle(node);
+      return { node, box: node.getBoundingClientRect(), fill: style.fill, opacity: style.fillOpacity };
+    });
     let worst = 21;
     shapes.forEach((text, at) => {
-      if (text.tagName !== "text" || !text.textContent.trim()) return;
-      const box = text.getBoundingClientRect();
-      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+      if (text.node.tagName !== "text" || !text.node.textContent.trim()) return;
+      const [x, y] = [text.box.x + text.box.width / 2, text.box.y + text.box.height / 2];
       let ground = paper;
-      shapes.slice(0, at).forEach((rect) => {
-        if (rect.tagName !== "rect") return;
-        const r = rect.getBoundingClientRect();
-        if (x < r.left || x > r.right || y < r.top || y > r.bottom) return;
-        const style = getComputedStyle(rect);
-        if (style.fill === "none") return;
-        const fill = rgba(style.fill);
-        ground = over(fill, fill[3] * Number(style.fillOpacity), ground);
-      });
-      const ink = rgba(getComputedStyle(text).fill);
+      for (const { node, box, fill, opacity } of shapes.slice(0, at)) {
+        if (node.tagName === "text" || fill === "none") continue;
+        if (x < box.left || x > box.right || y < box.top || y > box.bottom) continue;
+        const paint = rgba(fill);
+        ground = over(paint, paint[3] * Number(opacity), ground);
+      }
+      const ink = rgba(text.fill);
       worst = Math.min(worst, contrast(over(ink, ink[3], ground), ground));
     });
     const box = svg.getBoundingClientRect();
