@@ -16,13 +16,13 @@ build: .venv/made
 	$(BIN)/mkdocs build --strict
 
 test: .venv/made
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile
 
 check: .venv/made
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile
 
 redraw: .venv/made
 	PYTHONPATH=tests $(BIN)/python -m checker
