@@ -14,7 +14,8 @@ def read(site: Site) -> dict[str, Page]:
 
 
 def test_c20_the_build_takes_seconds(site: Site) -> None:
-    assert site.seconds < 20
+    """The whole book, reference and labs included, is built in a minute and a half at most."""
+    assert site.seconds < 90
 
 
 def test_every_source_is_a_page(site: Site) -> None:
