@@ -263,16 +263,16 @@ def compositions(
     read = second.T if kind == "K" else second
     # The norm of a product does not change when its outer factors are turned: ‖AB CD‖ needs only
     # R_A B and C R_D, where Q_A R_A = A. That leaves one [rank, rank] block for each pair.
-    writes, reads = first.thin(), read.T.thin()
-    wrote, taken = (torch.linalg.matrix_norm(t) for t in (writes, reads))
     layer, head = first.shape[:2]
-    found = writes.new_zeros(layer, head, layer, head)
-    sizes = (head, writes.shape[-2], head, reads.shape[-2])
+    writes, reads = ([m[i].thin() for i in range(layer)] for m in (first, read.T))
+    wrote, taken = ([torch.linalg.matrix_norm(t) for t in side] for side in (writes, reads))
+    found = first.left.new_zeros(layer, head, layer, head)
     for i, j in itertools.combinations(range(layer), 2):
-        blocks = (writes[i].flatten(0, 1) @ reads[j].flatten(0, 1).mT).view(sizes)
-        norms = torch.linalg.vector_norm(blocks, dim=(1, 3))
-        found[i, :, j] = _share(norms, wrote[i, :, None], taken[j])
-    return found.to(first.left.dtype)
+        blocks = writes[i].flatten(0, 1) @ reads[j].flatten(0, 1).mT
+        rows, columns = writes[i].shape[-2], reads[j].shape[-2]
+        norms = torch.linalg.vector_norm(blocks.view(head, rows, head, columns), dim=(1, 3))
+        found[i, :, j] = _share(norms, wrote[i][:, None], taken[j])
+    return found
 
 
 @typed
