@@ -205,14 +205,14 @@ def logit_attribution(
                 extra["norm bias"] = direction @ final.bias
             scale = final.scale(run.final)
         shares = run.along(seen, heads=heads)
-        if scale is not None:
-            shares = {name: share / scale.squeeze(-1) for name, share in shares.items()}
         if model.b_U is not None:
             b = model.b_U[tokens[0]] - (model.b_U[tokens[1]] if wrong is not None else 0)
             extra["b_U"] = b
-        where = run.tokens.shape
-        values = [share.expand(where) for share in (*shares.values(), *extra.values())]
-        return Terms((*shares, *extra), torch.stack(values))
+        written = torch.stack(list(shares.values()))
+        if scale is not None:
+            written = written / scale.squeeze(-1)
+        biases = [share.expand(written.shape[1:])[None] for share in extra.values()]
+        return Terms((*shares, *extra), torch.cat([written, *biases]))
 
 
 def _target(name: str, token: int | Tensor, run: Run) -> Tensor:

@@ -369,6 +369,6 @@ def _share(write: Tensor, along: Tensor | None) -> Tensor:
 def _through_W_O(z: Tensor, W_O: Tensor, along: Tensor) -> Tensor:
     """How far each head's write reaches: the direction is taken to ``z``, no write is formed."""
     if along.ndim == 1:
-        return (z @ (W_O @ along).unsqueeze(-1)).squeeze(-1)
+        return torch.einsum("...hpe,he->...hp", z, W_O @ along)
     seen = split_heads(along @ W_O.flatten(0, 1).T, W_O.shape[0])
     return (z * seen).sum(dim=-1)
