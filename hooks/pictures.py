@@ -1,6 +1,7 @@
 """Pictures: an SVG of ours is put into the page, where it can see the theme.
 
-Under it stands the same data as a table, read from the picture's own metadata.
+Under it stands the same data as a table, read from the picture's own metadata. A page whose front
+matter has ``live: [a, b]`` loads ``assets/live/a.js`` and ``b.js``, which move what stands there.
 """
 
 import html
@@ -12,6 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from mkdocs.utils import get_relative_url
+
 log = logging.getLogger("mkdocs.hooks.pictures")
 
 IMAGE = re.compile(r'<p>\s*<img alt="(?P<alt>[^"]*)" src="(?P<src>[^"]+\.svg)"[^>]*>\s*</p>')
@@ -21,8 +24,11 @@ TITLE = re.compile(r"\s*<title[^>]*>(.*?)</title>", re.DOTALL)
 DESC = re.compile(r'<desc[^>]*\bid="([^"]+)"')
 
 
-def figure(svg: str, alt: str, number: int) -> str:
-    """One picture of a page: ids its own, ``alt`` its name, its numbers as a table."""
+def figure(svg: str, alt: str, number: int, file: str) -> str:
+    """One picture of a page: ids its own, ``alt`` its name, its numbers as a table.
+
+    Scripts ask what kind of picture it is, and under which name to save it: ``file``.
+    """
     svg = re.sub(r"<\?xml.*?\?>\s*", "", svg).strip()
     data = METADATA.search(svg)
     svg = METADATA.sub("", svg, count=1)
@@ -42,8 +48,9 @@ def figure(svg: str, alt: str, number: int) -> str:
     if described:
         name += f' aria-describedby="{described[1]}"'
     svg = svg.replace("<svg", name, 1)
-    table = as_table(json.loads(html.unescape(data[1]))) if data else ""
-    return f'<figure class="picture" data-search-exclude="true">\n{svg}\n{table}</figure>'
+    told = json.loads(html.unescape(data[1])) if data else {}
+    said = f'data-search-exclude="true" data-kind="{told.get("kind", "")}" data-file="{file}"'
+    return f'<figure class="picture" {said}>\n{svg}\n{as_table(told)}</figure>'
 
 
 def as_table(data: dict[str, Any]) -> str:
@@ -72,10 +79,17 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
         source = Path(config.docs_dir, path)
         if not source.is_file():
             return match[0]  # MkDocs has already warned of this link
-        return figure(source.read_text(encoding="utf-8"), match["alt"], next(number))
+        return figure(source.read_text(encoding="utf-8"), match["alt"], next(number), source.stem)
+
+    def drawn(match: re.Match[str]) -> str:
+        here = next(number)
+        return figure(match["svg"], "", here, f"{Path(page.file.src_uri).stem}-{here}")
 
     content = IMAGE.sub(image, content)
-    content = LAB.sub(lambda match: figure(match["svg"], "", next(number)), content)
+    content = LAB.sub(drawn, content)
     if re.search(r'<img [^>]*src="[^"]+\.svg"', content):
         log.warning("%s: a picture must stand in a paragraph of its own", page.file.src_uri)
+    for script in page.meta.get("live", []):
+        source = get_relative_url(f"assets/live/{script}.js", page.url)
+        content += f'\n<script src="{source}"></script>'
     return content
