@@ -1,0 +1,88 @@
+"""The site's services: what it weighs on the way to a reader, and what it finds for one."""
+
+import functools
+import gzip
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from built import BELOW, Site
+from playwright.sync_api import Browser, BrowserContext, Page
+
+TEXT = (".html", ".css", ".js", ".json", ".xml", ".svg", ".txt", ".md")
+
+
+class Zipped(http.server.SimpleHTTPRequestHandler):
+    """Files as the usual hosts of pages send them: zipped, and with a 404 page of the site."""
+
+    sent: dict[str, int]
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        if path.is_dir():
+            path = path / "index.html"
+        found = path.is_file()
+        if not found:
+            path = Path(self.directory, BELOW, "404.html")
+        body = path.read_bytes()
+        self.send_response(200 if found else 404)
+        if path.suffix in TEXT:
+            body = gzip.compress(body, 6)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "max-age=600")
+        self.end_headers()
+        self.wfile.write(body)
+        self.sent[self.path.partition("?")[0]] = len(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def host(site: Site) -> Iterator[tuple[str, dict[str, int]]]:
+    """The built site at an address of its own, and the bytes sent for each of its files."""
+    sent = dict[str, int]()
+    served = type("Noted", (Zipped,), {"sent": sent})
+    handler = functools.partial(served, directory=str(site.folder.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/{BELOW}/", sent
+        server.shutdown()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield context
+    context.close()
+
+
+def visit(page: Page, url: str) -> None:
+    page.goto(url, wait_until="networkidle")
+    # Fonts that stand further down are asked for when they are seen.
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_load_state("networkidle")
+
+
+def test_a_first_visit_and_a_further_chapter_are_light(
+    context: BrowserContext, host: tuple[str, dict[str, int]], site: Site
+) -> None:
+    url, sent = host
+    chapters = [page for page in site.pages if page and not page.startswith("reference/")]
+    weigh = {page: len(gzip.compress(site.html(page).encode(), 6)) for page in chapters}
+    heaviest, next_to_it = sorted(chapters, key=weigh.__getitem__)[-2:]
+    page = context.new_page()
+    sent.clear()
+    visit(page, url + heaviest)
+    first = dict(sent)
+    sent.clear()
+    visit(page, url + next_to_it)
+    assert f"/{BELOW}/{heaviest}" in first
+    assert f"/{BELOW}/search/search_index.json" not in first
+    assert sum(first.values()) <= 200_000, first
+    assert sum(sent.values()) <= 40_000, sent
