@@ -91,5 +91,5 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
         log.warning("%s: a picture must stand in a paragraph of its own", page.file.src_uri)
     for script in page.meta.get("live", []):
         source = get_relative_url(f"assets/live/{script}.js", page.url)
-        content += f'\n<script src="{source}"></script>'
+        content += f'\n<script src="{source}" defer></script>'
     return content
