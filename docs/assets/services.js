@@ -27,4 +27,68 @@
   document.addEventListener("change", function (event) {
     if (event.target.id === "__search") want();
   });
+
+  // Pages read to the end, by their address below the site's. The marks are the reader's own.
+  var KEY = "tinyattn.read";
+  function read() {
+    try { return JSON.parse(localStorage.getItem(KEY)) || []; } catch (error) { return []; }
+  }
+  function keep(pages) {
+    try {
+      if (pages.length) localStorage.setItem(KEY, JSON.stringify(pages));
+      else localStorage.removeItem(KEY);
+    } catch (error) { /* a reader who keeps nothing has no marks */ }
+    mark();
+  }
+  function address(url) {
+    return new URL(url).pathname.slice(new URL(__md_scope).pathname.length);
+  }
+  function mark() {
+    var pages = read();
+    document.querySelectorAll(".md-nav--primary .md-nav__link[href]").forEach(function (link) {
+      var marked = !link.hash && pages.indexOf(address(link.href)) >= 0;
+      link.classList.toggle("read", marked);
+    });
+    var forget = document.querySelector(".forget");
+    if (forget) forget.hidden = !pages.length;
+  }
+  // A page is read when its end has been in sight for a second.
+  function notice() {
+    var end = document.querySelector(".md-footer");
+    if (!end || !document.querySelector("article .about")) return;
+    var page = address(location.href), timer;
+    function done() {
+      var pages = read();
+      if (pages.indexOf(page) < 0) keep(pages.concat(page));
+    }
+    var sight = new IntersectionObserver(function (entries) {
+      clearTimeout(timer);
+      if (entries[entries.length - 1].isIntersecting) timer = setTimeout(done, 1000);
+    });
+    sight.observe(end);
+    return function () {
+      sight.disconnect();
+      clearTimeout(timer);
+    };
+  }
+  function forgetting() {
+    var footer = document.querySelector(".md-footer-meta__inner");
+    if (!footer) return;
+    var button = document.createElement("button");
+    button.type = "button";
+    button.className = "forget";
+    button.textContent = "Forget which pages I have read";
+    button.addEventListener("click", function () { keep([]); });
+    footer.append(button);
+  }
+
+  document.addEventListener("DOMContentLoaded", function () {
+    var leave;
+    document$.subscribe(function () {
+      if (leave) leave();
+      forgetting();
+      mark();
+      leave = notice();
+    });
+  });
 })();

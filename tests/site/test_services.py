@@ -3,12 +3,16 @@
 import functools
 import gzip
 import http.server
+import importlib.util
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from built import BELOW, Site
+from built import BELOW, ROOT, Site
 from playwright.sync_api import Browser, BrowserContext, Page
 
 TEXT = (".html", ".css", ".js", ".json", ".xml", ".svg", ".txt", ".md")
@@ -86,3 +90,54 @@ def test_a_first_visit_and_a_further_chapter_are_light(
     assert f"/{BELOW}/search/search_index.json" not in first
     assert sum(first.values()) <= 200_000, first
     assert sum(sent.values()) <= 40_000, sent
+
+
+def hook(name: str) -> Any:
+    """A hook of the build, as a module."""
+    where = ROOT / "hooks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, where)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def a_page(source: str, **meta: Any) -> Any:
+    return SimpleNamespace(file=SimpleNamespace(src_uri=source), meta=meta)
+
+
+def test_chapters_say_what_to_read_first(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    html = site.html("circuits/composition/")
+    assert re.search(
+        r'</h1>\s*<p class="about"[^>]*>About \d+ minutes. Read before it: '
+        r'<a href="../../stream/who-wrote-what/">Who wrote what</a> and '
+        r'<a href="../low-rank/">Low rank</a>.',
+        html,
+    )
+    chapters = hook("chapters")
+    first, last = a_page("a.md"), a_page("b.md", needs=["a.md"])
+    chapters.on_nav(SimpleNamespace(pages=[first, last]), None, None)
+    assert chapters.needed(last) == [first]
+    for wrong in ("b.md", "c.md"):
+        assert not chapters.needed(a_page("a.md", needs=[wrong]))
+        assert f"a.md needs {wrong}, which is no earlier page" in caplog.text
+
+
+def test_a_page_read_to_its_end_is_marked_until_forgotten(
+    context: BrowserContext, site: Site
+) -> None:
+    page = context.new_page()
+    page.goto(site.url + "attention/order/")
+    marks = page.locator(".md-nav--primary a.read")
+    button = page.get_by_role("button", name="Forget which pages I have read")
+    assert marks.count() == 0
+    assert not button.is_visible()
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    marks.first.wait_for(state="attached")
+    assert marks.first.get_attribute("href") in ("./", "#", site.url + "attention/order/")
+    page.reload()
+    assert marks.count()
+    button.click()
+    assert marks.count() == 0
+    assert page.evaluate("localStorage.getItem('tinyattn.read')") is None
