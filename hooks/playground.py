@@ -11,6 +11,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File
+from mkdocs.utils import get_relative_url
+
+PAGE = "playground.md"
+SCRIPTS = ["transformer.js", "playground.js"]
+STYLE = "playground.css"
 MODELS = ["text-2l", "induction-2l"]
 
 # Letters that stand in a script's string as they are, and behind them some for rare bytes.
@@ -54,9 +61,30 @@ def script(name: str, models: Path) -> str:
     return f"tinyattn.packed[{json.dumps(name)}] = {written};\n"
 
 
-def on_post_build(config: Any) -> None:
-    models = Path(config.config_file_path).parent / "src" / "tinyattn" / "models"
-    target = Path(config.site_dir) / "assets" / "live" / "weights"
-    target.mkdir(parents=True, exist_ok=True)
-    for name in MODELS:
-        (target / f"{name}.js").write_text(script(name, models), encoding="ascii")
+def on_files(files: Any, config: Any) -> Any:
+    """The weights lie beside the scripts, made anew by each build that has the page."""
+    if files.get_file_from_path(PAGE):
+        models = Path(config.config_file_path).parent / "src" / "tinyattn" / "models"
+        for name in MODELS:
+            address = f"assets/live/weights/{name}.js"
+            files.append(File.generated(config, address, content=script(name, models)))
+    return files
+
+
+def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
+    """Behind the page's own content, so that a visit by the theme's navigation runs them too."""
+    if page.file.src_uri != PAGE:
+        return content
+    style, *scripts = (
+        get_relative_url(f"assets/live/{name}", page.url) for name in [STYLE, *SCRIPTS]
+    )
+    links = "".join(f'<script src="{address}"></script>\n' for address in scripts)
+    return f'<link rel="stylesheet" href="{style}">\n{content}\n{links}'
+
+
+@event_priority(-100)  # the search has taken its sections by then
+def on_page_context(context: Any, page: Any, config: Any, nav: Any) -> Any:
+    """The page's address holds what is shown, so no list of contents may write its own there."""
+    if page.file.src_uri == PAGE:
+        page.toc.items.clear()
+    return context

@@ -64,7 +64,9 @@ window.tinyattn = window.tinyattn || (function () {
   }
 
   function plus(a, b) {
-    return matrix(a.rows, a.columns, a.data.map(function (value, n) { return value + b.data[n]; }));
+    const sum = matrix(a.rows, a.columns, a.data.slice());
+    for (let n = 0; n < sum.data.length; n++) sum.data[n] += b.data[n];
+    return sum;
   }
 
   // One head, in the order in which it happens.
@@ -76,9 +78,13 @@ window.tinyattn = window.tinyattn || (function () {
 
   // How well each query matches each key, divided by the root of d_head.
   function scores(q, k) {
-    const S = matrix(q.rows, k.rows), root = Math.sqrt(q.columns);
+    const S = matrix(q.rows, k.rows), width = q.columns, root = Math.sqrt(width);
     for (let i = 0; i < q.rows; i++) {
-      for (let j = 0; j < k.rows; j++) S.data[i * k.rows + j] = dot(row(q, i), row(k, j)) / root;
+      for (let j = 0; j < k.rows; j++) {
+        let sum = 0;
+        for (let n = 0; n < width; n++) sum += q.data[i * width + n] * k.data[j * width + n];
+        S.data[i * k.rows + j] = sum / root;
+      }
     }
     return S;
   }
@@ -90,16 +96,20 @@ window.tinyattn = window.tinyattn || (function () {
 
   // −∞ where a query may not look.
   function maskScores(S, mask) {
-    return matrix(S.rows, S.columns, S.data.map(function (score, n) {
-      return mask(Math.floor(n / S.columns), n % S.columns) ? score : -Infinity;
-    }));
+    const seen = matrix(S.rows, S.columns, S.data.slice());
+    for (let i = 0; i < S.rows; i++) {
+      for (let j = 0; j < S.columns; j++) {
+        if (!mask(i, j)) seen.data[i * S.columns + j] = -Infinity;
+      }
+    }
+    return seen;
   }
 
   function softmax(values) {
-    const most = Math.max.apply(null, values);
-    const odds = Array.from(values, function (value) { return Math.exp(value - most); });
-    const sum = odds.reduce(function (a, b) { return a + b; }, 0);
-    return Float32Array.from(odds, function (odd) { return odd / sum; });
+    const most = Math.max.apply(null, values), odds = new Float64Array(values.length);
+    let sum = 0;
+    for (let n = 0; n < odds.length; n++) sum += odds[n] = Math.exp(values[n] - most);
+    return new Float32Array(odds.map(function (odd) { return odd / sum; }));
   }
 
   // Each row of scores as weights that sum to one.
@@ -199,7 +209,9 @@ window.tinyattn = window.tinyattn || (function () {
     // Backwards: the rest of the path reads each position by its weight, along a direction u.
     function follow(chain, weights, u, depth) {
       let value = 0;
-      weights.forEach(function (weight, j) { value += weight * dot(row(run.stream[0], j), u); });
+      weights.forEach(function (weight, j) {
+        if (weight) value += weight * dot(row(run.stream[0], j), u);
+      });
       found.push({ name: chain.join(" → ") || "embed", value: value, length: chain.length });
       for (let layer = 0; layer < depth; layer++) {
         run.layers[layer].forEach(function (steps, number) {
@@ -207,7 +219,9 @@ window.tinyattn = window.tinyattn || (function () {
           if (run.off.has(name)) return;
           const read = new Float64Array(weights.length);
           weights.forEach(function (weight, q) {
-            if (weight) row(steps.pattern, q).forEach(function (a, k) { read[k] += weight * a; });
+            for (let k = 0; weight && k < read.length; k++) {
+              read[k] += weight * steps.pattern.data[q * read.length + k];
+            }
           });
           follow([name].concat(chain), read, through(head.W_V, through(head.W_O, u)), layer);
         });
