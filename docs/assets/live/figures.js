@@ -2,7 +2,7 @@
 // Without this script a picture says the same, by its drawing and by the table under it.
 (() => {
   "use strict";
-  const HINT = "Rest on a cell or a label to read it.";
+  const HINT = "Point at a cell or a label to read it.";
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
   function make(tag, attributes, ...children) {
