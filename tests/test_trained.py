@@ -1,5 +1,7 @@
 """What the shipped weights show: the claims of the circuits pages, found and not written."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -22,7 +24,7 @@ from tinyattn import (
 from tinyattn.learning import next_token_loss
 from tinyattn.run import Run
 from tinyattn.trained import MODELS
-from tinyattn.training import RECIPES, SKIP_TRIGRAMS
+from tinyattn.training import MISSED, ONE_SOURCE, RECIPES, SKIP_TRIGRAMS
 
 NAMES = ["induction-1l", "induction-2l", "text-0l", "text-1l", "text-2l"]
 WITHIN = 48  # the previous-token head of the repeats model works where training needed it
@@ -149,12 +151,30 @@ def test_text_models_beat_the_counts_they_can_beat():
     assert found["text-1l"] < found["bigram"]
 
 
+def named(facts: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(fact["source"], fact["destination"], fact["out"]) for fact in facts]
+
+
 def test_skip_trigrams_are_likelier_than_their_bigrams():
     found = load_facts()["skip-trigrams"]
-    assert [(f["source"], f["destination"], f["out"]) for f in found] == SKIP_TRIGRAMS
+    assert named(found) == SKIP_TRIGRAMS
     for fact in found:
         assert fact["with_source"] > 5 * fact["bigram"], fact
+        assert fact["model_with_source"] > 5 * fact["model_without_source"], fact
         assert fact["places"] >= 10
+
+
+def test_what_the_model_of_one_layer_misses_and_what_it_cannot_tell_apart():
+    facts = load_facts()
+    assert named(facts["missed"]) == MISSED
+    for fact in facts["missed"]:
+        assert fact["with_source"] > 10 * fact["model_with_source"], fact
+    assert named(facts["one source"]) == ONE_SOURCE
+    said = dict(zip(ONE_SOURCE, facts["one source"], strict=True))
+    for destination in (" him", " thee"):
+        fact = said[" deliver", destination, " out"]
+        assert fact["with_source"] < 1.5 * fact["bigram"]
+        assert fact["model_with_source"] > 5 * fact["with_source"]
 
 
 def test_all_heads_of_a_shipped_model_are_drawn():

@@ -105,15 +105,8 @@ def skip_trigram(tokens: Tensor, vocabulary: Vocabulary, words: Sequence[str]) -
         >>> found.places, round(found.with_source, 2), found.without_source
         (3, 0.33, 0.0)
     """
-    numbers = []
-    for word in words:
-        if word not in vocabulary.tokens:
-            raise ValueError(f"skip_trigram: {word!r} is not one token of the vocabulary")
-        numbers.append(vocabulary.tokens.index(word))
-    source, destination, out = numbers
-    at = (tokens[:-1] == destination).nonzero().flatten()
-    seen = F.pad((tokens == source).cumsum(0), (1, 0))
-    near = seen[at] > seen[(at - REACH).clamp(min=0)]
+    source, destination, out = _numbers("skip_trigram", vocabulary, words)
+    at, near = _places(tokens, source, destination)
     hit = (tokens[at + 1] == out).double()
     return SkipTrigram(
         words[0],
@@ -124,3 +117,64 @@ def skip_trigram(tokens: Tensor, vocabulary: Vocabulary, words: Sequence[str]) -
         hit[~near].mean().item() if (~near).any() else 0.0,
         hit.mean().item(),
     )
+
+
+@torch.no_grad()
+def chances(
+    model: Transformer,
+    tokens: Tensor,
+    vocabulary: Vocabulary,
+    words: Sequence[str],
+    *,
+    places: int = 40,
+) -> tuple[float, float]:
+    """The mean chance a model gives a skip-trigram's out token, with its source and without.
+
+    Args:
+        model: What is asked. It reads a start and as many tokens up to the destination as it can.
+        tokens: The text.
+        vocabulary: What the tokens are.
+        words: Source, destination and out, each one token.
+        places: At how many places it is asked, spread evenly over those of the text.
+
+    Raises:
+        ValueError: If a word is not one token, or the text has no such places.
+
+    Examples:
+        >>> import torch
+        >>> from tinyattn import Config, Transformer, Vocabulary
+        >>> from tinyattn.facts import chances
+        >>> words = Vocabulary.learn("abacabad", 5)
+        >>> text = torch.tensor(words.encode("abacabad"))
+        >>> model = Transformer(Config(4, 4, 1, 1, d_vocab=5, n_ctx=3))
+        >>> _ = model.W_U.requires_grad_(False).zero_()  # all five tokens are as likely
+        >>> [round(chance, 2) for chance in chances(model, text, words, ["c", "a", "b"])]
+        [0.2, 0.2]
+    """
+    source, destination, out = _numbers("chances", vocabulary, words)
+    reach = model.config.n_ctx - 1
+    at, near = _places(tokens, source, destination)
+    whole = at >= reach - 1
+    found = []
+    for there in (at[near & whole], at[~near & whole]):
+        if not len(there):
+            raise ValueError(f"chances: the text has no place to ask for {' … '.join(words)}")
+        asked = there[torch.linspace(0, len(there) - 1, min(places, len(there))).long()]
+        rows = tokens[asked.unsqueeze(-1) + torch.arange(1 - reach, 1)]
+        logits = model(F.pad(rows, (1, 0)))[:, -1]
+        found.append(logits.softmax(dim=-1)[:, out].mean().item())
+    return found[0], found[1]
+
+
+def _numbers(caller: str, vocabulary: Vocabulary, words: Sequence[str]) -> list[int]:
+    for word in words:
+        if word not in vocabulary.tokens:
+            raise ValueError(f"{caller}: {word!r} is not one token of the vocabulary")
+    return [vocabulary.tokens.index(word) for word in words]
+
+
+def _places(tokens: Tensor, source: int, destination: int) -> tuple[Tensor, Tensor]:
+    """Where the destination stands, the last token aside, and whether the source is near."""
+    at = (tokens[:-1] == destination).nonzero().flatten()
+    seen = F.pad((tokens == source).cumsum(0), (1, 0))
+    return at, seen[at] > seen[(at - REACH).clamp(min=0)]

@@ -84,13 +84,15 @@ def load_facts() -> dict[str, Any]:
     """Give what was counted in the text of the text models, which is not shipped itself.
 
     The losses of counts and models on held-out chapters in nats, ``"held out"``; how often tokens
-    follow each other with and without a third before them, ``"skip-trigrams"``; and which tokens
-    most often follow some, ``"bigrams"``.
+    follow each other with and without a third before them, and how likely ``"text-1l"`` makes that
+    at up to forty of those places: ``"skip-trigrams"`` it has learnt, ``"missed"`` ones, and those
+    of ``"one source"``, which its heads cannot tell apart; and which tokens most often follow some,
+    ``"bigrams"``.
 
     Examples:
         >>> from tinyattn import load_facts
         >>> sorted(load_facts())
-        ['bigrams', 'command', 'held out', 'skip-trigrams', 'tokens']
+        ['bigrams', 'command', 'held out', 'missed', 'one source', 'skip-trigrams', 'tokens']
     """
     return json.loads((MODELS / "text-facts.json").read_text(encoding="utf-8"))
 

@@ -18,6 +18,7 @@ from tinyattn.config import Config
 from tinyattn.corpus import king_james, split
 from tinyattn.facts import (
     bigrams,
+    chances,
     counted_loss,
     held_out_rows,
     model_loss,
@@ -81,18 +82,31 @@ RECIPES = {
 
 
 SKIP_TRIGRAMS = [
+    (" gather", " themselves", " together"),
     (" burn", " with", " fire"),
-    (" burn", " by", " fire"),
-    (" eat", " nor", " drink"),
-    (" num", " from", " twenty"),
+    (" Aaron", " his", " sons"),
     (" answered", " and", " said"),
+    (" mercy", " for", " ever"),
     (" reign", " to", " reign"),
-    (" woman", " let", " her"),
-    (" daughter", " when", " she"),
-    (" thine", " of", " thy"),
-    (" offer", " great", " sacrif"),
+    (" eat", " nor", " drink"),
+    (" our", " against", " us"),
+    (" her", " when", " she"),
+    (" deliver", " us", " out"),
 ]
 """Source, destination and out: what a one-layer model can know and a bigram cannot."""
+
+MISSED = [(" num", " from", " twenty"), (" offer", " great", " sacrif")]
+"""Skip-trigrams of the text which the shipped model of one layer does not have."""
+
+ONE_SOURCE = [
+    (" deliver", destination, out)
+    for destination in (" us", " you", " him", " thee")
+    for out in (" out", " into")
+]
+"""What heads that read one source cannot tell apart: the text does not treat these alike."""
+
+FOLLOWED = [" thou", " king", " Jesus"]
+"""Tokens whose followers are counted, besides the destinations above."""
 
 FAMILIES = {
     family: [name for name in RECIPES if name.startswith(family)]
@@ -145,7 +159,7 @@ def loss_on_repeats(recipe: Recipe, frequencies: Tensor | None = None) -> Measur
 
     def measure(model: Transformer) -> float:
         device = model.W_E.device
-        return float(next_token_loss(model, rows.to(device))[second.to(device)].mean())
+        return next_token_loss(model, rows.to(device))[second.to(device)].mean().item()
 
     return measure
 
@@ -202,11 +216,24 @@ def count(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.glob("text-*.safetensors")):
         losses[path.stem] = model_loss(load_model(path), rows)
     followers = {}
-    for word in sorted({destination for _, destination, _ in SKIP_TRIGRAMS}):
+    triples = {"skip-trigrams": SKIP_TRIGRAMS, "missed": MISSED, "one source": ONE_SOURCE}
+    one_layer = load_model(folder / "text-1l.safetensors")
+    destinations = {destination for named in triples.values() for _, destination, _ in named}
+    for word in sorted(destinations.union(FOLLOWED)):
         best = pairs[vocabulary.tokens.index(word)].exp().topk(5)
         named = [vocabulary.tokens[number] for number in best.indices.tolist()]
         shares = [round(share, 4) for share in best.values.tolist()]
         followers[word] = list(zip(named, shares, strict=True))
+
+    def counted(words: tuple[str, str, str]) -> dict[str, str | int | float]:
+        with_source, without_source = chances(one_layer, tokens, vocabulary, words)
+        values = {
+            **asdict(skip_trigram(tokens, vocabulary, words)),
+            "model_with_source": with_source,
+            "model_without_source": without_source,
+        }
+        return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
+
     found = {
         "command": "python -m tinyattn.training facts",
         "tokens": {
@@ -215,13 +242,7 @@ def count(folder: Path) -> dict[str, Any]:
             "counts": torch.bincount(tokens, minlength=len(vocabulary)).tolist(),
         },
         "held out": {name: round(loss, 4) for name, loss in losses.items()},
-        "skip-trigrams": [
-            {
-                key: round(value, 4) if isinstance(value, float) else value
-                for key, value in asdict(skip_trigram(tokens, vocabulary, words)).items()
-            }
-            for words in SKIP_TRIGRAMS
-        ],
+        **{kind: [counted(words) for words in named] for kind, named in triples.items()},
         "bigrams": followers,
     }
     text = json.dumps(found, ensure_ascii=False, indent=None) + "\n"
@@ -246,7 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.name == "facts":
             found = count(MODELS)
             print(f"loss on held-out chapters: {found['held out']}")
-            print(*found["skip-trigrams"], sep="\n")
+            for kind in ("skip-trigrams", "missed", "one source"):
+                print(f"{kind}:", *found[kind], sep="\n")
         for name in [] if given.name == "facts" else FAMILIES.get(given.name, [given.name]):
             _make(name, given.seed, given.folder / f"{name}-seed-{given.seed}")
     except (FileNotFoundError, ValueError) as error:
