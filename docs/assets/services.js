@@ -82,10 +82,39 @@
     footer.append(button);
   }
 
+  // A page as a script in the clipboard: the file beside it, or if that cannot be had (from a
+  // folder, or with the network gone) the snippets of the page, with errors caught.
+  function snippets() {
+    return [].map.call(document.querySelectorAll("article .language-python code"), function (code) {
+      var text = code.textContent.trimEnd();
+      var below = code.closest(".highlight").nextElementSibling;
+      if (!below || !below.matches(".error")) return text;
+      text = text.replace(/^(?=.)/gm, "    ");
+      return "try:\n" + text + "\nexcept Exception as raised:\n    print(raised)";
+    }).join("\n\n") + "\n";
+  }
+  function copying() {
+    var link = document.querySelector(".about .script");
+    if (!link || !navigator.clipboard) return;
+    var button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "copy";
+    button.setAttribute("aria-label", "Copy page as script");
+    button.addEventListener("click", function () {
+      fetch(link.href)
+        .then(function (answer) { return answer.ok ? answer.text() : snippets(); })
+        .catch(snippets)
+        .then(function (text) { return navigator.clipboard.writeText(text); })
+        .then(function () { alert$.next("Copied to clipboard"); });
+    });
+    link.after(" (", button, ")");
+  }
+
   document.addEventListener("DOMContentLoaded", function () {
     var leave;
     document$.subscribe(function () {
       if (leave) leave();
+      copying();
       forgetting();
       mark();
       leave = notice();

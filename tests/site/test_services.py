@@ -4,16 +4,22 @@ import functools
 import gzip
 import http.server
 import importlib.util
+import json
+import os
 import re
+import subprocess
+import sys
 import threading
+import zipfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from built import BELOW, ROOT, Site
 from playwright.sync_api import Browser, BrowserContext, Page
+from test_browser import same
 
 TEXT = (".html", ".css", ".js", ".json", ".xml", ".svg", ".txt", ".md")
 
@@ -141,3 +147,68 @@ def test_a_page_read_to_its_end_is_marked_until_forgotten(
     button.click()
     assert marks.count() == 0
     assert page.evaluate("localStorage.getItem('tinyattn.read')") is None
+
+
+RUN = """
+import json, sys
+sys.path[:0] = sys.argv[1:]
+import paste, tinyattn
+assert tinyattn.__file__.startswith(sys.argv[1]), tinyattn.__file__
+print(json.dumps(paste.paste(json.load(sys.stdin))))
+"""
+
+
+def python(folder: Path, *arguments: str, given: str = "") -> str:
+    """What a fresh interpreter prints, which sees none of this folder's modules."""
+    command = [sys.executable, "-I", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=folder, input=given, capture_output=True, encoding="utf-8", env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.rstrip()
+
+
+@pytest.mark.parametrize("page", ["stream/whiteboard", "labs/three-tokens"])
+def test_f9_a_page_taken_along_runs(site: Site, tmp_path: Path, page: str) -> None:
+    """As a notebook, by the package that lies on the site, and as a script."""
+    [wheel] = site.folder.glob("tinyattn-*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path / "package")
+    beside = site.folder / page / PurePosixPath(page).name
+    notebook = json.loads(beside.with_suffix(".ipynb").read_text(encoding="utf-8"))
+    first, *code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    line = f'pip install "tinyattn @ {site.url}{wheel.name}"'
+    assert "".join(first["source"]).endswith(f"\n%{line}")
+
+    sources = json.dumps(["".join(cell["source"]) for cell in code])
+    where = (str(tmp_path / "package"), str(Path(__file__).parent))
+    printed = json.loads(python(tmp_path, "-c", RUN, *where, given=sources))
+    shown = ["".join(output["text"] for output in cell["outputs"]) for cell in code]
+    for cell, said, text in zip(code, shown, printed, strict=True):
+        drawn = text.startswith("<Picture: ")
+        assert cell["source"][-1].startswith("draw_") if drawn else same(said.rstrip(), text)
+
+    script = beside.with_suffix(".py")
+    assert script.read_text(encoding="utf-8").startswith(f"# {line}\n")
+    assert same("".join(shown).rstrip(), python(tmp_path, str(script)))
+    assert all(file.stat().st_size for file in tmp_path.glob("*.svg"))
+
+
+def test_a_page_is_copied_as_a_script(context: BrowserContext, site: Site) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.url)
+    page = context.new_page()
+    page.goto(site.url + "stream/whiteboard/")
+    page.get_by_role("button", name="Copy page as script").click()
+    page.get_by_text("Copied to clipboard").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    script = site.folder / "stream/whiteboard/whiteboard.py"
+    assert copied == script.read_text(encoding="utf-8")
+    # With the network gone, the snippets of the page; what fails on purpose is caught.
+    context.set_offline(True)
+    page.evaluate("navigator.clipboard.writeText('')")
+    page.get_by_role("button", name="Copy page as script").click()
+    page.wait_for_function("navigator.clipboard.readText().then(text => text)")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    compile(copied, "copied", "exec")
+    assert "try:\n    side_by_side" in copied

@@ -1,0 +1,173 @@
+"""What a reader can take along: each page as notebook, script and Markdown, and the package.
+
+Beside each page lie its notebook, its script, its Markdown and, as written, its source. The
+package lies at the top of the site as a wheel, so that a notebook installs the version which
+its page was made with. ``llms.txt`` lists the Markdown, ``llms-full.txt`` holds all of it.
+"""
+
+import base64
+import hashlib
+import html
+import posixpath
+import zipfile
+from importlib.metadata import distribution
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urljoin
+
+import taken
+from mkdocs.utils import get_relative_url
+
+sources: dict[str, str] = {}  # each page's Markdown, before it is rendered
+addresses: dict[str, str] = {}  # each page's address below the site's
+ordered: list[Any] = []  # the pages in the order of the navigation
+
+
+def on_nav(nav: Any, config: Any, files: Any) -> Any:
+    sources.clear()
+    addresses.clear()
+    addresses.update({file.src_uri: file.url for file in files.documentation_pages()})
+    ordered[:] = nav.pages
+    return nav
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    sources[page.file.src_uri] = markdown
+    return markdown
+
+
+def wheel_name() -> str:
+    return f"tinyattn-{distribution('tinyattn').version}-py3-none-any.whl"
+
+
+def install(config: Any) -> str:
+    """The line that installs the package: said once, in mkdocs.yml."""
+    line: str = config.extra["install"]
+    return line.format(wheel=urljoin(config.site_url, wheel_name()))
+
+
+def beside(page: Any, ending: str) -> str:
+    """The place of a file that belongs to a page, as an address below the site's."""
+    made = PurePosixPath(page.file.dest_uri)
+    source = PurePosixPath(page.file.src_uri)
+    if ending == ".md":
+        return made.with_suffix(".md").as_posix()
+    name = "home" if source.stem == "index" else source.stem
+    return (made.parent / f"{name}{ending}").as_posix()
+
+
+def full_links(page: Any, config: Any) -> Any:
+    """How a page's links are written where they do not stand below the site."""
+
+    def full(link: str) -> str:
+        path, mark, anchor = link.partition("#")
+        if ":" in path:
+            return link
+        folder = posixpath.dirname(page.file.src_uri)
+        source = posixpath.normpath(posixpath.join(folder, path)) if path else page.file.src_uri
+        return urljoin(config.site_url, addresses.get(source, source)) + mark + anchor
+
+    return full
+
+
+def on_page_context(context: Any, page: Any, config: Any, nav: Any) -> Any:
+    """A line that offers the files, under the title; on the home page, at the end."""
+    if 'class="language-python' not in page.content or "doc-heading" in page.content:
+        return context
+
+    def link(ending: str, words: str, how: str = "") -> str:
+        return f'<a href="{get_relative_url(beside(page, ending), page.url)}"{how}>{words}</a>'
+
+    notebook = link(".ipynb", "notebook", " download")
+    script = link(".py", "script", ' class="script" download')
+    text, source = link(".md", "Markdown"), link(".txt", "source")
+    line = f"This page as a {notebook}, a {script}, {text}; its {source}."
+    if page.is_homepage:
+        line += f" The package: <code>{html.escape(install(config))}</code>."
+        page.content += f'<p class="about" data-search-exclude="true">{line}</p>'
+    else:
+        head, opening, rest = page.content.partition('<p class="about"')
+        said, closing, rest = rest.partition("</p>")
+        page.content = f"{head}{opening}{said}<br>{line}{closing}{rest}"
+    return context
+
+
+def on_post_build(config: Any) -> None:
+    site = Path(config.site_dir)
+    whole = []
+    for page in ordered:
+        source = sources[page.file.src_uri]
+        if page.file.src_uri.startswith("reference/"):
+            source = as_source(source, config)
+        parts = taken.cells(source, full_links(page, config))
+        text = taken.as_markdown(parts)
+        write(site / beside(page, ".md"), text)
+        if page.file.src_uri.startswith("reference/"):
+            continue
+        whole.append(text)
+        if any(cell.kind == "code" for cell in parts):
+            line, stem = install(config), PurePosixPath(beside(page, "")).name
+            write(site / beside(page, ".ipynb"), taken.as_notebook(parts, line))
+            write(site / beside(page, ".py"), taken.as_script(parts, line, stem))
+            written = Path(page.file.abs_src_path).read_text(encoding="utf-8")
+            write(site / beside(page, ".txt"), written)
+    write(site / "llms.txt", contents(config))
+    write(site / "llms-full.txt", "\n\n".join(whole))
+    package(site / wheel_name())
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def as_source(markdown: str, config: Any) -> str:
+    """A page of the reference for who reads no HTML: the module itself."""
+    title, _, module = markdown.partition("\n::: tinyattn.")
+    file = Path(config.config_file_path).parent / "src/tinyattn" / f"{module.strip()}.py"
+    if not file.is_file():
+        return markdown
+    return f"{title}\n{taken.fenced('python', file.read_text(encoding='utf-8'))}\n"
+
+
+def contents(config: Any) -> str:
+    """The list of pages in the form of llmstxt.org, section by section."""
+    parts = [f"# {config.site_name}\n\n> {config.site_description}"]
+    section = ""
+    for page in ordered:
+        over = page.parent.title if page.parent else "More pages"
+        if over != section:
+            section = over
+            parts.append(f"\n## {'Optional' if section == 'Reference' else section}\n")
+        address = urljoin(config.site_url, beside(page, ".md"))
+        said = page.meta.get("description")
+        parts.append(f"- [{page.title}]({address})" + (f": {said}" if said else ""))
+    return "\n".join(parts) + "\n"
+
+
+def package(path: Path) -> None:
+    """The package as a wheel, the same to the bit whenever the same package is packed."""
+    found = find_spec("tinyattn")
+    assert found is not None
+    assert found.submodule_search_locations
+    folder = Path(found.submodule_search_locations[0])
+    installed = distribution("tinyattn")
+    meta = f"tinyattn-{installed.version}.dist-info"
+    files = {
+        f"tinyattn/{file.relative_to(folder).as_posix()}": file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    kind = "Wheel-Version: 1.0\nGenerator: tinyattn\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{meta}/METADATA"] = (installed.read_text("METADATA") or "").encode()
+    files[f"{meta}/WHEEL"] = kind.encode()
+    record = "".join(f"{name},sha256={digest(data)},{len(data)}\n" for name, data in files.items())
+    files[f"{meta}/RECORD"] = f"{record}{meta}/RECORD,,\n".encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, data in files.items():
+            wheel.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+
+
+def digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
