@@ -1,5 +1,15 @@
-"""Which files hold examples: see tests/checker/sybils.py."""
+"""Which files hold examples: see tests/checker/sybils.py. Which tests go to one worker: here."""
 
+import pytest
 from checker.sybils import sybils
 
 pytest_collect_file = sybils().pytest()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests share a worker. Those of the built site share one too, and begin."""
+    for item in items:
+        built = "site" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("site" if built else str(item.path)))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group").args != ("site",))
