@@ -47,8 +47,8 @@
   function download(figure) {
     const svg = figure.querySelector("svg").cloneNode(true);
     svg.querySelectorAll(".mark").forEach((node) => node.remove());
-    svg.querySelectorAll(".lit, .later, .now").forEach((node) => node.removeAttribute("class"));
-    ["tabindex", "aria-roledescription"].forEach((name) => svg.removeAttribute(name));
+    svg.querySelectorAll("text, rect, circle").forEach((node) => node.removeAttribute("class"));
+    ["class", "tabindex", "aria-roledescription"].forEach((name) => svg.removeAttribute(name));
     svg.setAttribute("role", "img");
     const title = document.createElementNS(svg.namespaceURI, "title");
     title.textContent = svg.getAttribute("aria-label");
@@ -320,6 +320,7 @@
   document.addEventListener("pointerover", (event) => { if (word(event)) light([word(event)]); });
   document.addEventListener("pointerout", (event) => { if (word(event)) light([]); });
 
-  if (window.document$) window.document$.subscribe(start);
-  else start();
+  // From a file the theme announces no page, and what is shown first is all there is.
+  start();
+  document$.subscribe(start);
 })();

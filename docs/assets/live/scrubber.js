@@ -48,7 +48,11 @@
   const back = button("Previous", () => go(Number(slider.value) - 1));
   const on = button("Next", () => go(Number(slider.value) + 1));
   const play = button("Play", () => (timer ? stop() : start()));
-  play.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  const rest = () => {
+    play.hidden = still.matches;
+    if (still.matches) stop();
+  };
   const cache = make("input", { type: "checkbox" });
   cache.checked = true;
   const said = make("p", { class: "readout", role: "status" });
@@ -102,5 +106,7 @@
   }
   slider.addEventListener("input", () => go(Number(slider.value)));
   cache.addEventListener("change", () => show(Number(slider.value)));
+  still.addEventListener("change", rest);
+  rest();
   show(last);
 })();

@@ -32,8 +32,8 @@
     }).slice(0, count);
     spans.forEach((span) => {
       const sign = span.previousSibling;
-      if (sign && sign.nodeName === "SPAN" && sign.textContent === "-") {
-        sign.remove();
+      if (sign && sign.textContent.endsWith("-")) {
+        sign.textContent = sign.textContent.slice(0, -1);
         span.textContent = `-${span.textContent}`;
       }
     });
@@ -120,9 +120,12 @@
     };
   }
 
-  // As tinyattn.show prints a matrix.
-  function number(entry, digits = 2) {
-    const text = Number.isFinite(entry) ? entry.toFixed(digits) : "-inf";
+  // As tinyattn.show prints a matrix: two decimals, and a tie such as 1.125 goes to the even one.
+  // A hundred times a number of single precision is exact, so a tie is seen.
+  function number(entry) {
+    if (!Number.isFinite(entry)) return "-inf";
+    const tie = Math.abs((entry * 100) % 1) === 0.5;
+    const text = (tie ? (Math.round(entry * 50) * 2) / 100 : entry).toFixed(2);
     return Number(text) === 0 ? text.replace("-", "") : text;
   }
   function show(matrix, rows, columns = Array.from({ length: matrix.columns }, (_, j) => `${j}`)) {
