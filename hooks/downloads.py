@@ -21,7 +21,7 @@ from mkdocs.utils import get_relative_url
 
 sources: dict[str, str] = {}  # each page's Markdown, before it is rendered
 addresses: dict[str, str] = {}  # each page's address below the site's
-ordered: list[Any] = []  # the pages in the order of the navigation
+ordered: list[Any] = []  # the pages, those of the navigation first and in its order
 
 
 def on_nav(nav: Any, config: Any, files: Any) -> Any:
@@ -34,6 +34,8 @@ def on_nav(nav: Any, config: Any, files: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     sources[page.file.src_uri] = markdown
+    if page not in ordered:
+        ordered.append(page)
     return markdown
 
 
@@ -85,6 +87,7 @@ def on_page_context(context: Any, page: Any, config: Any, nav: Any) -> Any:
     line = f"This page as a {notebook}, a {script}, {text}; its {source}."
     if page.is_homepage:
         line += f" The package: <code>{html.escape(install(config))}</code>."
+        line += ' The whole book <a href="book.html">on one page</a>, to print.'
         page.content += f'<p class="about" data-search-exclude="true">{line}</p>'
     else:
         head, opening, rest = page.content.partition('<p class="about"')

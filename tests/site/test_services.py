@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from built import BELOW, ROOT, Site
+from built import Page as BuiltPage
 from playwright.sync_api import Browser, BrowserContext, Page
 from test_browser import same
 
@@ -105,7 +107,9 @@ def hook(name: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(where.parent))
     spec.loader.exec_module(module)
+    sys.path.remove(str(where.parent))
     return module
 
 
@@ -212,3 +216,88 @@ def test_a_page_is_copied_as_a_script(context: BrowserContext, site: Site) -> No
     copied = page.evaluate("navigator.clipboard.readText()")
     compile(copied, "copied", "exec")
     assert "try:\n    side_by_side" in copied
+
+
+def test_pages_lie_beside_themselves_as_markdown(site: Site) -> None:
+    listed = re.findall(r"\]\(([^)]+)\)", (site.folder / "llms.txt").read_text(encoding="utf-8"))
+    texts = [site.folder / link.removeprefix(site.url) for link in listed]
+    assert sorted(texts) == sorted(site.folder / page / "index.md" for page in site.pages)
+    whole = (site.folder / "llms-full.txt").read_text(encoding="utf-8")
+    for text in texts:
+        said = text.read_text(encoding="utf-8")
+        assert said.startswith("# "), text
+        if "reference/" in text.as_posix():
+            assert "```python\n" in said or text.parent.name == "reference", text
+            continue
+        assert said.rstrip() in whole, text
+        assert not re.search(r"<!--|\?\?\?|^=== |\]\(\.|[\ue000-\uf8ff]", said, re.M), text
+    masks = (site.folder / "attention/masks/index.md").read_text(encoding="utf-8")
+    assert f"]({site.url}attention/parallel-or-sequential/)" in masks
+
+
+def test_the_whole_book_is_one_page(site: Site) -> None:
+    whole = (site.folder / "book.html").read_text(encoding="utf-8")
+    ids = BuiltPage(whole).ids
+    assert len(ids) == len(set(ids))
+    chapters = [page for page in site.pages if not page.startswith("reference/")]
+    assert whole.count("<section ") == len(chapters)
+    assert "<script" not in whole
+    assert "<input" not in whole
+    assert not re.search(r"<details(?! open)[^>]* class=", whole)
+    for page in ("attention/masks/", "stream/whiteboard/"):
+        assert (
+            whole.count("tabbed-block") >= site.html(page).count('<div class="tabbed-block">') > 0
+        )
+
+
+def test_changes_are_a_feed(site: Site) -> None:
+    feed = ElementTree.parse(site.folder / "feed.xml").getroot()
+    atom = "{http://www.w3.org/2005/Atom}"
+    entries = feed.findall(f"{atom}entry")
+    assert len(entries) == site.html("changelog/").count("<h2")
+    assert feed.findtext(f"{atom}updated") == entries[0].findtext(f"{atom}updated")
+    for entry in entries:
+        assert all(entry.findtext(atom + part) for part in ("id", "title", "updated", "content"))
+    assert 'type="application/atom+xml" title="Changes" href="../feed.xml"' in site.html("worklog/")
+
+
+def test_a_page_says_what_it_is_to_others(site: Site) -> None:
+    html = site.html("attention/masks/")
+    assert f'<link rel="canonical" href="{site.url}attention/masks/">' in html
+    assert f'<meta property="og:image" content="{site.url}assets/card.png">' in html
+    assert '<meta property="og:title" content="Masks">' in html
+    card = (site.folder / "assets/card.png").read_bytes()
+    assert card[16:24] == (1200).to_bytes(4, "big") + (630).to_bytes(4, "big")
+    assert len(card) < 100_000
+
+
+def test_an_address_without_a_page_leads_home(site: Site) -> None:
+    html = (site.folder / "404.html").read_text(encoding="utf-8")
+    below = f"/{BELOW}/"
+    links = [link for link in BuiltPage(html).links if not re.match("https?:|#", link)]
+    assert f"{below}stream/whiteboard/" in links
+    for link in links:
+        # From any depth: nothing is written relative to the address that was missed.
+        assert link.startswith(below), link
+        assert (site.folder / link.removeprefix(below)).exists(), link
+
+
+def test_a_moved_page_leads_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    published = hook("published")
+    (tmp_path / "b/new").mkdir(parents=True)
+    (tmp_path / "b/new/index.html").write_text("here", encoding="utf-8")
+    moves = {"a/old.md": "b/new.md", "b/new.md": "b/new.md", "c.md": "nowhere.md"}
+    config = SimpleNamespace(
+        extra={"moved": moves},
+        docs_dir="docs",
+        site_dir=str(tmp_path),
+        use_directory_urls=True,
+        site_url="https://example.org/book/",
+    )
+    published.moved(config, tmp_path)
+    old = (tmp_path / "a/old/index.html").read_text(encoding="utf-8")
+    assert '<link rel="canonical" href="https://example.org/book/b/new/">' in old
+    assert 'content="0; url=../../b/new/"' in old
+    assert (tmp_path / "b/new/index.html").read_text(encoding="utf-8") == "here"
+    assert "there is a page at b/new.md" in caplog.text
+    assert "c.md is said to be at nowhere.md, where no page is" in caplog.text
