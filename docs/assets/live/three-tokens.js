@@ -112,7 +112,7 @@
         return {
           said: [[
             "scores", show(S, TOKENS, TOKENS), "pattern", show(A, TOKENS, TOKENS),
-            "write", show(out, TOKENS), "stream", show(stream, TOKENS),
+            "write", show(out, TOKENS, null, 1), "stream", show(stream, TOKENS, null, 1),
           ].join("\n")],
           drawn: [A, stream],
         };
@@ -120,19 +120,21 @@
     };
   }
 
-  // As tinyattn.show prints a matrix: two decimals, and a tie such as 1.125 goes to the even one.
-  // A hundred times a number of single precision is exact, so a tie is seen.
-  function number(entry) {
+  // As tinyattn.show prints a matrix. A tie such as 1.125 goes to the even digit: ten or a hundred
+  // times a number of single precision is exact, so a tie is seen.
+  function number(entry, digits) {
     if (!Number.isFinite(entry)) return "-inf";
-    const tie = Math.abs((entry * 100) % 1) === 0.5;
-    const text = (tie ? (Math.round(entry * 50) * 2) / 100 : entry).toFixed(2);
+    const ten = 10 ** digits;
+    const tie = Math.abs((entry * ten) % 1) === 0.5;
+    const text = (tie ? (Math.round((entry * ten) / 2) * 2) / ten : entry).toFixed(digits);
     return Number(text) === 0 ? text.replace("-", "") : text;
   }
-  function show(matrix, rows, columns = Array.from({ length: matrix.columns }, (_, j) => `${j}`)) {
+  function show(matrix, rows, columns, digits = 2) {
+    const heads = columns || Array.from({ length: matrix.columns }, (_, j) => `${j}`);
     const stub = Math.max(...rows.map((name) => name.length));
     const lines = ["", ...rows].map((name) => name.padEnd(stub));
-    const cells = lists(matrix).map((row) => row.map((entry) => number(entry)));
-    columns.forEach((head, j) => {
+    const cells = lists(matrix).map((row) => row.map((entry) => number(entry, digits)));
+    heads.forEach((head, j) => {
       const texts = [head, ...cells.map((row) => row[j])];
       const room = Math.max(...texts.map((text) => text.length));
       texts.forEach((text, i) => { lines[i] += `  ${text.padStart(room)}`; });
@@ -168,6 +170,7 @@
     const inks = [group({ ...face, ...paint("ink") }), group({ ...face, ...paint("on-cell") })];
 
     const isPattern = figure.dataset.kind === "pattern";
+    const digits = isPattern ? 2 : 1;
     const entries = lists(matrix);
     const most = isPattern ? 1 : Math.max(...entries.flat().map(Math.abs)) || 1;
     entries.forEach((row, i) => row.forEach((entry, j) => {
@@ -182,17 +185,17 @@
       }
       if (entry || !isPattern) {
         const words = node("text", { x: x + (j + 0.5) * wide, y: y + (i + 0.5) * tall + 4.2 });
-        words.textContent = number(entry);
+        words.textContent = number(entry, digits);
         inks[Number(dark)].append(words);
       }
     }));
     const darkest = [...svg.querySelectorAll("text")]
       .find((words) => words.textContent.startsWith("Darkest"));
-    if (darkest) darkest.textContent = `Darkest: ${number(most)} from zero.`;
+    if (darkest) darkest.textContent = `Darkest: ${number(most, digits)} from zero.`;
     figure.querySelectorAll("tbody tr").forEach((line, i) =>
       line.querySelectorAll("td").forEach((cell, j) => {
         const entry = entries[i][j];
-        cell.textContent = isPattern && !entry ? "0" : number(entry);
+        cell.textContent = isPattern && !entry ? "0" : number(entry, digits);
       }));
   }
 
