@@ -3,6 +3,7 @@
 Its numbers are held against those which the package computes during the same run.
 """
 
+import ast
 import base64
 import contextlib
 import gzip
@@ -126,6 +127,15 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return project / "site" / "playground.html"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """On matrices this small, threads wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +279,7 @@ def test_tokens_are_those_of_the_package(reader: Reader) -> None:
         except ValueError as error:
             sign = re.match(r"Vocabulary: (.+?) in ", str(error))
             assert sign is not None
-            return {"unknown": eval(sign[1])}  # the message holds its repr
+            return {"unknown": ast.literal_eval(sign[1])}  # the message holds its repr
 
     found = reader.page.evaluate(
         """texts => {
@@ -300,7 +310,7 @@ def test_odd_input_gives_a_sentence(reader: Reader) -> None:
     assert "U+05E9" in reader.type("שלום")
     reader.page.get_by_label("repeats").check()
     assert "U+0020" in reader.type("A B")
-    assert "no induction stripe" in reader.said(".pg-columns") or not reader.type("ABC")
+    assert reader.type("ABC") == ""
     assert reader.tokens == ["start", "A", "B", "C"]
     assert "no induction stripe" in reader.said(".pg-columns")
     # An address may be odd too.
@@ -419,7 +429,7 @@ def test_axe_finds_nothing_in_the_live_page(reader: Reader) -> None:
         reader.page.evaluate(f"document.body.dataset.mdColorScheme = '{colours}'")
         reader.page.wait_for_timeout(300)
         options = {"runOnly": only} if only else {}
-        found = Axe().run(reader.page, options=options).response["violations"]
+        found = Axe().run(reader.page, "#playground", options).response["violations"]
         assert not [(v["id"], [n["target"] for n in v["nodes"]][:4]) for v in found]
     reader.page.set_viewport_size({"width": 360, "height": 800})
     assert reader.page.evaluate("document.documentElement.scrollWidth") == 360

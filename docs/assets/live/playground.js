@@ -131,7 +131,7 @@
       part("tokens", "div", {
         class: "pg-tokens", role: "group", "aria-labelledby": "pg-tokens", onkeydown: walkTokens,
       }),
-      make("details", { class: "pg-pick" }, [
+      part("picker", "details", { class: "pg-pick", ontoggle: offer }, [
         make("summary", {}, "Pick a token instead of typing"),
         make("div", { class: "pg-bar" }, [
           part("pick", "select", { "aria-label": "A token of the vocabulary" }),
@@ -231,7 +231,7 @@
 
   // What changes with the model: its examples, its heads, its tokens to pick.
   function dress() {
-    const about = MODELS[state.model], words = ready[state.model].words;
+    const about = MODELS[state.model];
     parts.says.textContent = about.says;
     root.querySelectorAll("[name=playground-model]").forEach(function (input) {
       input.checked = input.value === state.model;
@@ -243,15 +243,23 @@
           onclick: function () { parts.text.value = entry[1]; typed(); },
         }, entry[0]);
       }));
-    parts.pick.replaceChildren.apply(parts.pick, words.tokens.slice(1).map(function (text, n) {
-      return make("option", { value: String(n + 1) }, visible(text));
-    }));
+    parts.pick.replaceChildren();
+    offer();
     parts.panels = {};
     parts.heads.replaceChildren.apply(parts.heads,
       ready[state.model].model.layers.flatMap(function (heads, layer) {
         return heads.map(function (_, number) { return panel(layer + "." + number); });
       }));
     parts.heads.style.setProperty("--pg-heads", ready[state.model].model.layers[0].length);
+  }
+
+  // A thousand tokens to pick from: made when they are first looked at.
+  function offer() {
+    if (!parts.picker.open || parts.pick.options.length) return;
+    const tokens = ready[state.model].words.tokens.slice(1);
+    parts.pick.append.apply(parts.pick, tokens.map(function (text, n) {
+      return make("option", { value: String(n + 1) }, visible(text));
+    }));
   }
 
   function say(sentence, character) {
@@ -682,7 +690,8 @@
       ? T.writers(now, state.at, state.logit)
       : T.paths(now, state.at, state.logit);
     const sizes = found.map(function (term) { return Math.abs(term.value); });
-    const first = largest(sizes, 8), most = Math.max.apply(null, sizes) || 1;
+    const most = Math.max.apply(null, sizes) || 1;
+    const first = largest(sizes, found.length > 10 ? 8 : 10);
     parts.carries.replaceChildren("What carries the logit of ", token(state.logit));
     parts.terms.replaceChildren.apply(parts.terms, first.map(function (n) {
       const term = found[n];

@@ -296,7 +296,8 @@ window.tinyattn = window.tinyattn || (function () {
 
   // Text as tokens, by the merges of byte-pair encoding.
 
-  const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+  const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029" +
+    "\\u202f\\u205f\\u3000";
   const WORD = new RegExp(" ?[A-Za-z']+| ?[^" + SPACE + "A-Za-z']+|[" + SPACE + "]", "gu");
 
   // Tokens are the start, the characters, and what the merges make of them.
