@@ -129,10 +129,25 @@ def test_a_curve_marks_the_phase_change_and_says_so():
     assert "two layers: 4.70 at first, 0.25 at last" in texts(picture)
 
 
+def test_the_ticks_of_a_curve_are_told_apart_and_small_values_are_not_0():
+    for steps, seen in [
+        (range(3), ["0", "1", "2"]),
+        ([0.5, 1.0, 2.5], ["0.5", "1.0", "1.5", "2.0", "2.5"]),
+    ]:
+        said = texts(draw_curve(steps, {"a": torch.tensor([1.0, 0.0, -0.001])}))
+        assert said[said.index("nats") - len(seen) : said.index("nats")] == seen
+        assert said[-1] == "a: 1.00 at first, -0.001 at last"
+    assert "a: 0.00 at first, 0.00 at last" in texts(draw_curve([0, 1], {"a": [-0.0, 0.0]}))
+    level = texts(draw_curve([0, 1], {"a": [1.0, 1.0]}))
+    assert level[:2] == ["1.00", "1.02"]
+
+
 def test_curves_that_cannot_be_drawn_are_refused():
     for steps, values, mark, message in [
         ([0], {"a": [1.0]}, None, "two or more"),
         ([0, 0], {"a": [1.0, 2.0]}, None, "rising"),
+        ([0, torch.nan], {"a": [1.0, 2.0]}, None, "rising"),
+        ([0, torch.inf], {"a": [1.0, 2.0]}, None, "rising"),
         ([0, 1], {}, None, "0 lines"),
         ([0, 1], {"a": [1.0]}, None, "1 values for 2 steps"),
         ([0, 1], {"a": [1.0, torch.nan]}, None, "not finite at step 1"),

@@ -139,10 +139,10 @@ def draw_heads(
 
 
 def draw_curve(
-    steps: Sequence[int],
+    steps: Sequence[float],
     values: Mapping[str, Sequence[float]],
     *,
-    mark: tuple[int, int] | None = None,
+    mark: tuple[float, float] | None = None,
     axes: tuple[str, str] = ("step", "nats"),
     title: str | None = None,
 ) -> Picture:
@@ -164,6 +164,8 @@ def draw_curve(
         >>> draw_curve([0, 100, 200], {"two layers": [4.1, 3.7, 0.2]}, mark=(100, 200))
         <Picture: two layers over 3 steps>
     """
+    steps = [step if isinstance(step, int) else float(step) for step in steps]
+    values = {name: [float(value) for value in series] for name, series in values.items()}
     _check_curve(steps, values, mark)
     wide, tall, left = 560.0, 240.0, 52.0
     top = PAD + (24 if title else 0) + 16
@@ -182,17 +184,20 @@ def draw_curve(
     ticks = [low + tick * i for i in range(round((high - low) / tick) + 1)]
     lines = "".join(f"M{plain(left)} {plain(y(value))}h{plain(wide)}" for value in ticks)
     body.append(f'<path fill="none" {stroke("line")} d="{lines}"/>')
-    digits = max(0, -math.floor(math.log10(tick) + 1e-9))
     body += group(
         f"{fill('muted')}{face(11, 'end')}",
-        [text(left - 6, y(value) + 4, f"{value + 0.0:.{digits}f}") for value in ticks],
+        [text(left - 6, y(value) + 4, _at(value, tick)) for value in ticks],
     )
     _, _, apart = _scale([float(steps[0]), float(steps[-1])], most=6)
-    first = math.ceil(steps[0] / apart)
-    places = [round(apart * i) for i in range(first, math.floor(steps[-1] / apart) + 1)]
+    if all(isinstance(step, int) for step in steps):
+        apart = max(1.0, apart)
+    first, last = math.ceil(steps[0] / apart - 1e-9), math.floor(steps[-1] / apart + 1e-9)
     body += group(
         f"{fill('muted')}{face(11, 'middle')}",
-        [text(x(place), top + tall + 16, str(place)) for place in places],
+        [
+            text(x(apart * i), top + tall + 16, _at(apart * i, apart))
+            for i in range(first, last + 1)
+        ],
     )
     body += group(
         f'font-size="12" {fill("muted")}',
@@ -208,7 +213,7 @@ def draw_curve(
         body.append(f'<path {line} {stroke(f"token-{number}")} d="M{"L".join(points)}"/>')
     names, axes = [visible(name) for name in values], (visible(axes[0]), visible(axes[1]))
     legend = [
-        (f"token-{number}", f"{name}: {series[0]:.2f} at first, {series[-1]:.2f} at last")
+        (f"token-{number}", f"{name}: {_brief(series[0])} at first, {_brief(series[-1])} at last")
         for number, (name, series) in enumerate(zip(names, values.values(), strict=True))
     ]
     if mark:
@@ -225,7 +230,7 @@ def draw_curve(
             "kind": "curve",
             "rows": [str(step) for step in steps],
             "columns": names,
-            "values": [[round(v, 3) for v in row] for row in zip(*values.values(), strict=True)],
+            "values": [[_rounded(v) for v in row] for row in zip(*values.values(), strict=True)],
             "reads": f"rows are {axes[0]}s, entries are {axes[1]}",
             "mark": mark,
         },
@@ -236,10 +241,25 @@ _DASHES = ["", "6 3", "2 3", "9 3 2 3", "12 4", "1 4", "4 2 1 2 1 2", "8 8"]
 """Lines differ by more than their colour."""
 
 
+def _at(value: float, tick: float) -> str:
+    """A number beside an axis, with the digits that its ticks need."""
+    return f"{value + 0.0:.{max(0, -math.floor(math.log10(tick) + 1e-9))}f}"
+
+
+def _brief(value: float) -> str:
+    """Two decimals, and two digits of what would be lost in them."""
+    return f"{value + 0.0:.2f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
+
+
+def _rounded(value: float) -> float:
+    return round(value, 3) if abs(value) >= 0.001 else float(f"{value:.2g}")
+
+
 def _check_curve(
-    steps: Sequence[int], values: Mapping[str, Sequence[float]], mark: tuple[int, int] | None
+    steps: Sequence[float], values: Mapping[str, Sequence[float]], mark: tuple[float, float] | None
 ) -> None:
-    if len(steps) < 2 or any(a >= b for a, b in pairwise(steps)):
+    rising = all(a < b < math.inf for a, b in pairwise(steps))
+    if len(steps) < 2 or not rising or steps[0] == -math.inf:
         raise ValueError(f"draw_curve: steps are {list(steps)[:5]}: give two or more, rising")
     if not 1 <= len(values) <= TOKENS:
         raise ValueError(f"draw_curve: {len(values)} lines: give one to {TOKENS}")
@@ -262,7 +282,8 @@ def _scale(values: Sequence[float], most: int = 5) -> tuple[float, float, float]
     """Round bounds around the values, 0 among them where it is near, and the step between ticks."""
     low, high = min(values), max(values)
     low = min(low, 0.0) if low < 0.5 * high or low < 0 else low
-    span = max(high - low, 1e-6 * max(abs(high), abs(low)))
+    # A line that stays level fills no height: then a tenth of it does.
+    span = high - low if high - low > 1e-6 * max(abs(high), abs(low)) else 0.1 * abs(high)
     span = span if span > 1e-12 else 1.0
     ten = 10.0 ** math.floor(math.log10(span / most))
     tick = next(ten * factor for factor in (1, 2, 5, 10) if span / (ten * factor) <= most)
