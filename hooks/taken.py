@@ -164,13 +164,29 @@ def runnable(cell: Cell) -> str:
     )
 
 
-def printing(code: str, shown: str | None) -> str:
+def gives_nothing(page: list[Cell]) -> set[str]:
+    """``print``, and the functions of a page that return no value."""
+    names = {"print"}
+    for cell in page:
+        if cell.kind == "code":
+            for node in ast.walk(ast.parse(cell.text)):
+                if isinstance(node, ast.FunctionDef):
+                    inside = ast.walk(node)
+                    if not any(isinstance(part, ast.Return) and part.value for part in inside):
+                        names.add(node.name)
+    return names
+
+
+def printing(code: str, shown: str | None, nothing: set[str]) -> str:
     """Code for a script, which must print what a notebook shows of a last expression."""
     if not shown:
         return code
     body = ast.parse(code).body
     last = body[-1] if body else None
-    if not isinstance(last, ast.Expr) or ast.unparse(last).startswith("print("):
+    if not isinstance(last, ast.Expr):
+        return code
+    called = last.value.func if isinstance(last.value, ast.Call) else None
+    if isinstance(called, ast.Name) and called.id in nothing:
         return code
     lines = code.split("\n")
     before, itself = lines[: last.lineno - 1], lines[last.lineno - 1 : last.end_lineno]
@@ -220,12 +236,13 @@ def as_script(page: list[Cell], install: str, name: str) -> str:
         return textwrap.indent(text, "# ", lambda line: True).replace("# \n", "#\n")
 
     parts = [f"# {install}"]
+    nothing = gives_nothing(page)
     pictures = 0
     for cell in page:
         if cell.kind == "code":
             code = runnable(cell)
             if code == cell.text.rstrip():
-                code = printing(code, cell.shown)
+                code = printing(code, cell.shown, nothing)
             parts.append(f"# %%\n{code}")
         elif cell.kind == "picture":
             pictures += 1

@@ -301,3 +301,30 @@ def test_a_moved_page_leads_on(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert (tmp_path / "b/new/index.html").read_text(encoding="utf-8") == "here"
     assert "there is a page at b/new.md" in caplog.text
     assert "c.md is said to be at nowhere.md, where no page is" in caplog.text
+
+
+def test_words_lead_to_the_glossary_where_they_are_used_first(site: Site) -> None:
+    """That the anchors exist is the link test's part."""
+    terms = hook("terms")
+    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    terms.entries[:] = terms.read(glossary)
+    found = {
+        page: re.findall(r'<a class="term" href="[^"#]*glossary/#([\w-]+)">', site.html(page))
+        for page in site.pages
+    }
+    for page, anchors in found.items():
+        assert len(anchors) == len(set(anchors)), page
+        own = f"{page.rstrip('/')}.md"
+        explained = {entry.anchor for entry in terms.entries if own in entry.explained}
+        assert not explained & set(anchors), page
+    assert {"term-head", "term-scores"} <= set(found["attention/reading-a-pattern/"])
+    assert not found["glossary/"] + found["reference/attention/"]
+    page = "<h2>A head</h2><p>a <code>head</code>, forehead, <b>Heads</b>, the head, ledger</p>"
+    assert terms.linked(page, "x.md", "g/") == (
+        "<h2>A head</h2><p>a <code>head</code>, forehead, "
+        '<b><a class="term" href="g/#term-head">Heads</a></b>, the head, '
+        '<a class="term" href="g/#term-ledger">ledger</a></p>'
+    )
+    assert (
+        terms.linked("<p>A <strong>ledger</strong>. The ledger</p>", "x.md", "g/").count("<a") == 0
+    )

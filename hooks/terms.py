@@ -1,0 +1,117 @@
+"""Terms: each word of the glossary leads there, where a page uses it first.
+
+An entry of ``docs/glossary.md`` is a paragraph that begins in bold; what is bold in it are its
+words, and the pages it links to explain them, so those need no link. Words that are also
+everyday ones stay bare: the glossary's front matter lists them, ``unlinked: [value]``.
+"""
+
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from markdown.extensions.toc import slugify
+from mkdocs.utils import get_relative_url
+from mkdocs.utils.meta import get_data
+
+SOURCE = "glossary.md"
+ENTRY = re.compile(r"^\*\*.*$", re.MULTILINE)
+SYNONYM = re.compile(r"^\*\*[^*]+\*\*(?:, `[^`]*`)?, or ([\w -]+):")
+# Where no link may stand, or where a word is not read as prose.
+CLOSED = ("a", "code", "pre", "figure", "math", "table", "summary", "script", "button", "label")
+TAG = re.compile(r"(<[^>]*>)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    anchor: str
+    words: tuple[str, ...]
+    explained: frozenset[str]  # the pages that say more
+
+
+entries: list[Entry] = []
+page_of_terms: Any = None
+
+
+def read(text: str) -> list[Entry]:
+    body, about = get_data(text)
+    bare = {str(word).lower() for word in about.get("unlinked", [])}
+    found = []
+    for match in ENTRY.finditer(body):
+        said = match[0]
+        bold = re.findall(r"\*\*([^*]+)\*\*", said)
+        names = [name for words in bold for name in re.split(r", (?:and )?| and ", words)]
+        names += SYNONYM.findall(said)
+        words = tuple(name for name in names if name.lower() not in bare)
+        links = re.findall(r"\]\(([^)#]+)", said)
+        anchor = "term-" + slugify(bold[0], "-")
+        found.append(Entry(anchor, words, frozenset(map(posixpath.normpath, links))))
+    return found
+
+
+def on_files(files: Any, config: Any) -> Any:
+    global page_of_terms
+    page_of_terms = files.get_file_from_path(SOURCE)
+    entries[:] = read(page_of_terms.content_string) if page_of_terms else []
+    return files
+
+
+def pattern(word: str) -> str:
+    """The word, in the plural too, and with a capital where a sentence begins."""
+    first, rest = word[0], re.escape(word[1:])
+    plural = f"(?:{rest[:-1]}ies|{rest})" if rest.endswith("y") else f"{rest}s?"
+    return f"[{first.upper()}{first.lower()}]{plural}"
+
+
+def linked(content: str, here: str, address: str) -> str:
+    open_terms = {
+        pattern(word): entry
+        for entry in entries
+        for word in entry.words
+        if here not in entry.explained
+    }
+    if not open_terms:
+        return content
+    longest = sorted(open_terms, key=len, reverse=True)
+    any_term = re.compile(
+        r"(?<![\w-])(?:" + "|".join(f"({word})" for word in longest) + r")(?![\w-])"
+    )
+    done = set[str]()
+    inside = list[str]()
+
+    def link(match: re.Match[str]) -> str:
+        entry = open_terms[longest[(match.lastindex or 1) - 1]]
+        if entry.anchor in done:
+            return match[0]
+        done.add(entry.anchor)
+        # In bold, the page itself says what the word means.
+        if "strong" in inside:
+            return match[0]
+        return f'<a class="term" href="{address}#{entry.anchor}">{match[0]}</a>'
+
+    parts = TAG.split(content)
+    for at, part in enumerate(parts):
+        if at % 2 == 0:
+            if not any(name in CLOSED or re.fullmatch("h[1-6]", name) for name in inside):
+                parts[at] = any_term.sub(link, part)
+            continue
+        name = re.match(r"</?([\w-]+)", part)
+        if not name or part.endswith("/>") or name[1] in ("br", "hr", "img", "input"):
+            continue
+        if part[1] != "/":
+            inside.append("summary" if "admonition-title" in part else name[1])
+        elif inside:
+            inside.pop()
+    return "".join(parts)
+
+
+def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
+    source = page.file.src_uri
+    if source == SOURCE:
+        anchors = iter([entry.anchor for entry in entries])
+        return re.sub("<p><strong>", lambda p: f'<p id="{next(anchors)}"><strong>', content)
+    if page_of_terms is None or 'class="language-python' not in content:
+        return content
+    if source.startswith("reference/"):
+        return content
+    return linked(content, source, get_relative_url(page_of_terms.url, page.url))
