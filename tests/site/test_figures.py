@@ -127,6 +127,19 @@ def test_the_arrow_keys_read_the_cells(home: Page) -> None:
     assert not figure.locator(".mark rect").count()
 
 
+def test_a_word_of_the_text_lights_up_its_column_of_the_stream(
+    browser: Browser, site: Site
+) -> None:
+    with opened(browser, site, "stream/who-wrote-what/") as page:
+        figure = picture(page, "who-wrote-down")
+        page.locator("article em", has_text=re.compile("^cat$")).first.hover()
+        assert figure.locator("text.lit").all_text_contents() == ["cat"]
+        band, head = figure.locator("rect.lit"), figure.locator("text.lit")
+        assert abs(middle(band)[0] - middle(head)[0]) < 1
+        page.mouse.move(1, 1)
+        assert not page.locator(".lit").count()
+
+
 def test_a_tap_reads_a_cell(browser: Browser, site: Site) -> None:
     with opened(browser, site, "", has_touch=True, is_mobile=True) as page:
         figure = picture(page)
