@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import pytest
 from built import BELOW, ROOT, Site
 from built import Page as BuiltPage
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError
 from test_browser import same
 
 TEXT = (".html", ".css", ".js", ".json", ".xml", ".svg", ".txt", ".md")
@@ -328,3 +328,53 @@ def test_words_lead_to_the_glossary_where_they_are_used_first(site: Site) -> Non
     assert (
         terms.linked("<p>A <strong>ledger</strong>. The ledger</p>", "x.md", "g/").count("<a") == 0
     )
+
+
+# What readers type, and the page that each must find first. No two neighbours share a page, so
+# that no answer passes for the next one.
+QUERIES = {
+    "W_OV": "circuits/a-times-w-ov/",
+    "W_O": "attention/why-w-o/",
+    "W_QK": "circuits/two-matrices/",
+    "logit lens": "model/reading-the-logits/",
+    "QK circuit": "circuits/two-matrices/",
+    "tensor product": "circuits/a-times-w-ov/",
+    "residual stream": "stream/whiteboard/",
+    "causal mask": "attention/masks/",
+    "causal_mask": "reference/attention/",
+    "scaled dot-product attention": "attention/one-head/",
+    "multi-head attention": "attention/many-heads/",
+    "sqrt d_head": "attention/why-the-root/",
+    "induction head": "circuits/induction-by-hand/",
+    "skip-trigram": "circuits/paths/",
+    "attention sink": "trained/the-start-token/",
+    "layer norm": "model/norm/",
+    "positional encoding": "model/positions/",
+    "GPT-2": "model/real-weights/",
+    "KV cache": "attention/parallel-or-sequential/",
+    "copying score": "circuits/what-a-head-copies/",
+    "ablation": "model/interventions/",
+    "draw_pattern": "reference/draw/",
+    "fold_norm": "reference/norm/",
+    "LowRank": "reference/lowrank/",
+}
+FIRST = """
+    () => document.querySelector(".md-search-result__item a")?.href.replace(/[?#].*/, "")
+"""
+
+
+def test_c16_the_page_meant_is_found_first(context: BrowserContext, site: Site) -> None:
+    page = context.new_page()
+    page.goto(site.url)
+    box = page.locator(".md-search__input")
+    box.click()
+    faults = {}
+    for query, wanted in QUERIES.items():
+        box.fill(query)
+        box.dispatch_event("keyup")
+        try:
+            page.wait_for_function(f"want => ({FIRST})() === want", arg=site.url + wanted)
+        except TimeoutError:
+            faults[query] = page.evaluate(FIRST)
+        page.set_default_timeout(5_000)  # the first one waits for the index
+    assert not faults
