@@ -78,7 +78,7 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
     style, *scripts = (
         get_relative_url(f"assets/live/{name}", page.url) for name in [STYLE, *SCRIPTS]
     )
-    links = "".join(f'<script src="{address}"></script>\n' for address in scripts)
+    links = "".join(f'<script src="{address}" defer></script>\n' for address in scripts)
     return f'<link rel="stylesheet" href="{style}">\n{content}\n{links}'
 
 

@@ -77,6 +77,9 @@ class Reader:
     def open(self, state: str = "") -> None:
         self.page.goto("about:blank")
         self.page.goto(self.address + state)
+        if not state:
+            assert self.page.locator("#playground figure.picture svg").is_visible()
+            self.page.keyboard.press("Shift")  # any sign of a reader starts it
         self.page.wait_for_selector("#playground[data-live=yes]")
 
     def type(self, text: str) -> str:

@@ -815,11 +815,18 @@
     });
   }
 
-  // Starting: when the page is idle; where data is dear, when the reader says so.
+  // Starting: at the reader's first move. Until then the drawn picture stands, and nothing is
+  // computed; what will be needed is fetched meanwhile, unless data is dear.
+
+  const SIGNS = ["pointermove", "pointerdown", "touchstart", "wheel", "scroll", "keydown"];
+  const button = make("button", { type: "button", class: "pg-start", onclick: start },
+    "Start the playground");
 
   function start() {
+    SIGNS.forEach(function (sign) { window.removeEventListener(sign, start); });
     if (!root.isConnected || root.dataset.live !== "waiting") return;
     root.dataset.live = "starting";
+    button.textContent = "Loading the model …";
     const began = performance.now();
     const still = Array.from(root.childNodes);
     load(wanted()).then(function () {
@@ -841,6 +848,7 @@
       window.addEventListener("hashchange", moved);
     }, function (error) {
       root.replaceChildren.apply(root, still);
+      button.remove();
       root.append(make("p", { class: "pg-status", role: "status" }, error.message));
       root.dataset.live = "no";
     });
@@ -857,13 +865,19 @@
     if (new URLSearchParams(location.hash.slice(1)).has("model")) recall();
   }
 
-  const dear = navigator.connection && navigator.connection.saveData;
-  if (dear) {
-    root.prepend(make("button", { type: "button", onclick: start },
-      "Start the playground (700 kB)"));
-  } else if (window.requestIdleCallback) {
-    requestIdleCallback(start, { timeout: 300 });
-  } else {
+  function fetchAhead() {
+    if (location.protocol === "file:" || root.dataset.live !== "waiting") return;
+    if (!root.isConnected) return;
+    document.head.append(make("link", { rel: "prefetch", href: folder + wanted() + ".js" }));
+  }
+
+  root.prepend(button);
+  if (new URLSearchParams(location.hash.slice(1)).has("model")) {
     setTimeout(start, 1);
+  } else if (!(navigator.connection && navigator.connection.saveData)) {
+    SIGNS.forEach(function (sign) {
+      window.addEventListener(sign, start, { passive: true });
+    });
+    setTimeout(fetchAhead, 3000); // the page itself comes first
   }
 })();
