@@ -4,12 +4,20 @@ mkdocs-jupyter says which files are labs and how they are executed. What it woul
 another engine's HTML: 590 KB of styles, no math, links and admonitions left as typed. So
 the executed cells become Markdown here, fences and all, and MkDocs renders that page like
 every other.
+
+What a run gave is kept in ``.cache`` until the lab, the package or what runs them changes, so
+that a build in which none of them did trains nothing again.
 """
 
+import hashlib
 import logging
 import os
 import re
+import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
@@ -34,9 +42,11 @@ runs: dict[str, Future[Any]] = {}
 def on_files(files: Any, config: Any) -> Any:
     runs.clear()
     plugin = config.plugins["mkdocs-jupyter"]
+    cache = Path(config.config_file_path).parent / ".cache" / "labs"
     for file in files:
         if plugin.should_include(file):
-            runs[file.src_uri] = worker.submit(executed, file.abs_src_path, plugin.config)
+            lab = Path(file.abs_src_path)
+            runs[file.src_uri] = worker.submit(kept_or_executed, lab, plugin.config, cache)
     # Last in line, so that no page waits for a lab.
     return Files(sorted(files, key=lambda file: file.src_uri in runs))
 
@@ -59,6 +69,35 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     except CellExecutionError as error:
         failed = f"{name}: a cell of this lab failed: {error.ename}: {error.evalue}"
         raise PluginError(ANSI.sub("", f"{failed}\n{error.traceback}")) from None
+
+
+def kept_or_executed(path: Path, options: Any, cache: Path) -> Any:
+    """The lab's notebook as it was last run, if nothing that decides what it gives has changed."""
+    import nbformat
+
+    kept = cache / f"{path.stem}-{made_of(path, options)}.ipynb"
+    if kept.exists():
+        return nbformat.read(kept, as_version=4)
+    notebook = executed(str(path), options)
+    cache.mkdir(parents=True, exist_ok=True)
+    for earlier in cache.glob(f"{path.stem}-{'?' * 16}.ipynb"):
+        earlier.unlink(missing_ok=True)
+    written = kept.with_suffix(f".{os.getpid()}")  # a build beside this one sees all of it or none
+    nbformat.write(notebook, written)
+    written.replace(kept)
+    return notebook
+
+
+def made_of(path: Path, options: Any) -> str:
+    """Short for all that decides what a lab gives: its text, the package, and what runs them."""
+    spec = find_spec("tinyattn")
+    package = Path(spec.origin).parent if spec and spec.origin else None
+    files = sorted(package.rglob("*")) if package else []
+    said = hashlib.sha256(repr((sys.version, version("torch"), KERNEL, dict(options))).encode())
+    for file in [path, Path(__file__), *files]:
+        if file.is_file() and "__pycache__" not in file.parts:
+            said.update(f"\n{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
+    return said.hexdigest()[:16]
 
 
 def executed(path: str, options: Any) -> Any:
