@@ -154,49 +154,53 @@ def test_a_page_read_to_its_end_is_marked_until_forgotten(
 
 
 RUN = """
-import json, sys
+import contextlib, io, json, runpy, sys
 sys.path[:0] = sys.argv[1:]
 import paste, tinyattn
 assert tinyattn.__file__.startswith(sys.argv[1]), tinyattn.__file__
-print(json.dumps(paste.paste(json.load(sys.stdin))))
+for line in sys.stdin:
+    cells, script = json.loads(line)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        runpy.run_path(script, run_name="__main__")
+    print(json.dumps([paste.paste(cells), out.getvalue()]))
 """
 
 
-def python(folder: Path, *arguments: str, given: str = "") -> str:
-    """What a fresh interpreter prints, which sees none of this folder's modules."""
-    command = [sys.executable, "-I", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=folder, input=given, capture_output=True, encoding="utf-8", env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.rstrip()
-
-
-@pytest.mark.parametrize("page", ["stream/whiteboard", "labs/three-tokens"])
-def test_f9_a_page_taken_along_runs(site: Site, tmp_path: Path, page: str) -> None:
-    """As a notebook, by the package that lies on the site, and as a script."""
+def test_f9_a_page_taken_along_runs(site: Site, tmp_path: Path) -> None:
+    """As a notebook and as a script, in an empty folder, by the package that lies on the site."""
     [wheel] = site.folder.glob("tinyattn-*.whl")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(tmp_path / "package")
-    beside = site.folder / page / PurePosixPath(page).name
-    notebook = json.loads(beside.with_suffix(".ipynb").read_text(encoding="utf-8"))
-    first, *code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     line = f'pip install "tinyattn @ {site.url}{wheel.name}"'
-    assert "".join(first["source"]).endswith(f"\n%{line}")
+    taken, given = [], ""
+    for page in ("stream/whiteboard", "labs/three-tokens"):
+        beside = site.folder / page / PurePosixPath(page).name
+        notebook = json.loads(beside.with_suffix(".ipynb").read_text(encoding="utf-8"))
+        first, *code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        assert "".join(first["source"]).endswith(f"\n%{line}")
+        script = beside.with_suffix(".py")
+        assert script.read_text(encoding="utf-8").startswith(f"# {line}\n")
+        taken.append(code)
+        given += json.dumps([["".join(cell["source"]) for cell in code], str(script)]) + "\n"
 
-    sources = json.dumps(["".join(cell["source"]) for cell in code])
-    where = (str(tmp_path / "package"), str(Path(__file__).parent))
-    printed = json.loads(python(tmp_path, "-c", RUN, *where, given=sources))
-    shown = ["".join(output["text"] for output in cell["outputs"]) for cell in code]
-    for cell, said, text in zip(code, shown, printed, strict=True):
-        drawn = text.startswith("<Picture: ")
-        assert cell["source"][-1].startswith("draw_") if drawn else same(said.rstrip(), text)
-
-    script = beside.with_suffix(".py")
-    assert script.read_text(encoding="utf-8").startswith(f"# {line}\n")
-    assert same("".join(shown).rstrip(), python(tmp_path, str(script)))
-    assert all(file.stat().st_size for file in tmp_path.glob("*.svg"))
+    where = [str(tmp_path / "package"), str(Path(__file__).parent)]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", RUN, *where],
+        cwd=tmp_path,
+        input=given,
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    for code, answer in zip(taken, done.stdout.splitlines(), strict=True):
+        shown = ["".join(output["text"] for output in cell["outputs"]) for cell in code]
+        by_notebook, by_script = json.loads(answer)
+        for cell, said, text in zip(code, shown, by_notebook, strict=True):
+            drawn = text.startswith("<Picture: ")
+            assert cell["source"][-1].startswith("draw_") if drawn else same(said.rstrip(), text)
+        assert same("".join(shown).rstrip(), by_script.rstrip())
+    assert (tmp_path / "whiteboard-1.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
 def test_a_page_is_copied_as_a_script(context: BrowserContext, site: Site) -> None:

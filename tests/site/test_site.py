@@ -21,7 +21,7 @@ def test_c20_the_build_takes_seconds(site: Site) -> None:
 def test_every_source_is_a_page(site: Site) -> None:
     sources = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/labs/*.py")]
     names = [source.relative_to(ROOT / "docs").with_suffix("") for source in sources]
-    made = ["" if str(name) == "index" else f"{name.as_posix()}/" for name in names]
+    made = [f"{name.as_posix()}/".removesuffix("index/") for name in names]
     assert sorted(made) == site.pages
 
 
