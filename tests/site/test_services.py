@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -382,3 +383,48 @@ def test_c16_the_page_meant_is_found_first(context: BrowserContext, site: Site) 
             faults[query] = page.evaluate(FIRST)
         page.set_default_timeout(5_000)  # the first one waits for the index
     assert not faults
+
+
+def test_from_a_folder_pages_and_search_work(browser: Browser, tmp_path: Path) -> None:
+    """The offline build, of two pages: nothing is asked of any host."""
+    for part in ("docs/assets", "docs/img", ".cache/fonts"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    (tmp_path / "docs/attention").mkdir()
+    shutil.copy(ROOT / "docs/attention/masks.md", tmp_path / "docs/attention")
+    (tmp_path / "docs/index.md").write_text("# Home\n\nOne head.\n", encoding="utf-8")
+    hooks = [path for path in (ROOT / "hooks").glob("*.py") if path.stem not in ("labs", "taken")]
+    settings = {
+        "INHERIT": str(ROOT / "mkdocs.yml"),
+        "docs_dir": "docs",
+        "theme": {"custom_dir": str(ROOT / "overrides")},
+        "nav": ["index.md", "attention/masks.md"],
+        "hooks": sorted(map(str, hooks)),
+        "plugins": [{"search": {}}, {"offline": {"enabled": True}}],
+        "watch": [],
+    }
+    (tmp_path / "mkdocs.yml").write_text(json.dumps(settings), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "-q", "-d", "site"],
+        cwd=tmp_path,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr
+    context = browser.new_context()
+    page, faults = context.new_page(), list[str]()
+    page.on("console", lambda said: faults.append(said.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda asked: faults.append(asked.url) if outside(asked.url) else None)
+    page.goto((tmp_path / "site/attention/masks.html").as_uri())
+    page.locator(".md-search__input").click()
+    page.locator(".md-search__input").press_sequentially("padding")
+    first = page.locator(".md-search-result__item a").first
+    first.wait_for(state="attached")
+    assert "/attention/masks.html" in (first.get_attribute("href") or "")
+    context.close()
+    assert not faults
+
+
+def outside(url: str) -> bool:
+    return not url.startswith(("file:", "data:", "blob:", "about:"))
