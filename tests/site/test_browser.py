@@ -203,7 +203,7 @@ def test_the_clipboard_holds_what_was_copied(reader: Reader, visits: dict[str, V
     buttons = reader.page.locator("article .language-python button[data-md-type=copy]")
     snippets = [s for s in visits[name].snippets if s["language"] == "python"]
     assert buttons.count() == len(snippets)
-    for at in (0, len(snippets) - 1):
+    for at in (0, 1):
         buttons.nth(at).click()
         copied = reader.page.evaluate("navigator.clipboard.readText()")
         assert copied == snippets[at]["code"]
