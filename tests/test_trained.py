@@ -21,7 +21,6 @@ from tinyattn import (
     qk_circuit,
     repeats,
 )
-from tinyattn.learning import next_token_loss
 from tinyattn.run import Run
 from tinyattn.trained import MODELS
 from tinyattn.training import MISSED, ONE_SOURCE, RECIPES, SKIP_TRIGRAMS
@@ -136,12 +135,15 @@ def test_the_pair_composes_above_every_baseline_draw(name):
     assert composition(ov, qk, "K").item() > max(chance() for _ in range(200))
 
 
-def test_two_layers_of_text_repeat_a_list_of_words():
-    tokens, _, period = word_list()
+def test_two_layers_of_text_repeat_a_list_of_words_by_their_previous_token_head():
+    tokens, first, period = word_list()
     p = int(period[0])
-    losses = next_token_loss(load("text-2l"), tokens).detach()
-    first, second = losses[:, 1 : p - 1].mean(), losses[:, p + 1 :].mean()
-    assert first - second > 5
+    run = load("text-2l").run(tokens)
+    where = later_copies(1 + 2 * p, first, period)
+    in_first_copy = (torch.arange(1, 1 + 2 * p) < p).expand_as(where)
+    assert loss(run, tokens, in_first_copy) - loss(run, tokens, where) > 5
+    best = int(previous_token_score(patterns(run)[:, 0])[0].argmax())
+    assert loss(ablate(run, f"0.head {best}"), tokens, where) > loss(run, tokens, where) + 1
 
 
 def test_text_models_beat_the_counts_they_can_beat():
