@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 TABLE = re.compile(r"<table>(.*?)</table>", re.DOTALL)
+NOTHING = re.compile(r"<th( [^>]*)?></th>")  # the corner of a table heads nothing
 BLOCK = re.compile(r'<div class="((?:[\w-]+ )*)highlight">')
 ERROR = re.compile(
     r'<div class="language-output (highlight"><pre><span></span><code>'
@@ -25,6 +26,7 @@ def typed_apart(console: str) -> str:
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
     # A class of its own keeps the theme from wrapping a table in a frame no key can reach.
     content = TABLE.sub(r'<div class="scroll"><table class="table">\1</table></div>', content)
+    content = NOTHING.sub(r"<td\1></td>", content)
     content = CONSOLE.sub(lambda block: block[1] + typed_apart(block[2]) + block[3], content)
     content = ERROR.sub(r'<div class="language-output error \1', content)
     return BLOCK.sub(r'<div data-search-exclude="true" class="\1highlight">', content)

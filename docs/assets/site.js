@@ -9,8 +9,11 @@
     return frame.closest("figure") ? "Picture" : "Code";
   }
   function frames() {
-    document.querySelectorAll(".scroll, .highlight code").forEach(function (frame) {
-      if (frame.scrollWidth <= frame.clientWidth) return;
+    // All are measured before any is changed, so that the page is laid out once.
+    var all = document.querySelectorAll(".scroll, .highlight code");
+    [].filter.call(all, function (frame) {
+      return frame.scrollWidth > frame.clientWidth;
+    }).forEach(function (frame) {
       frame.tabIndex = 0;
       frame.setAttribute("role", "group");
       frame.setAttribute("aria-label", name(frame) + ", scrolls sideways");
