@@ -168,7 +168,7 @@ def gives_nothing(page: list[Cell]) -> set[str]:
     """``print``, and the functions of a page that return no value."""
     names = {"print"}
     for cell in page:
-        if cell.kind == "code":
+        if cell.kind == "code" and "def " in cell.text:
             for node in ast.walk(ast.parse(cell.text)):
                 if isinstance(node, ast.FunctionDef):
                     inside = ast.walk(node)
@@ -226,7 +226,7 @@ def as_notebook(page: list[Cell], install: str) -> str:
         "language_info": {"name": "python"},
     }
     notebook = {"cells": made, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(notebook, ensure_ascii=False) + "\n"
 
 
 def as_script(page: list[Cell], install: str, name: str) -> str:

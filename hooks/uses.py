@@ -4,6 +4,7 @@ The overview of the reference lists the modules, each with the first line of its
 """
 
 import ast
+import functools
 import html
 import re
 import sys
@@ -21,6 +22,7 @@ modules: list[Any] = []  # the pages of the reference
 NAME = re.compile(r'<h2 id="tinyattn\.\w+\.(\w+)" class="doc doc-heading">.*?</p>', re.DOTALL)
 
 
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
 def names(source: str, script: bool) -> set[str]:
     """What a page imports from tinyattn and then uses."""
     if script:
