@@ -2,10 +2,14 @@
 
 import json
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = "tests/given.toml"
