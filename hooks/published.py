@@ -33,6 +33,7 @@ templates: Any = None
 
 def on_files(files: Any, config: Any) -> Any:
     changes = files.get_file_from_path("changelog.md")
+    config.extra["feed"] = "feed.xml" if changes else ""
     if changes:
         files.append(File.generated(config, "feed.xml", content=feed(changes, files, config)))
     return files

@@ -1,5 +1,6 @@
 """The site's services: what it weighs on the way to a reader, and what it finds for one."""
 
+import contextlib
 import functools
 import gzip
 import http.server
@@ -48,7 +49,8 @@ class Zipped(http.server.SimpleHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "max-age=600")
         self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(ConnectionError):  # a page left before its last file came
+            self.wfile.write(body)
         self.sent[self.path.partition("?")[0]] = len(body)
 
     def log_message(self, format: str, *args: object) -> None:
