@@ -4,13 +4,14 @@
   "use strict";
   function name(frame) {
     if (frame.querySelector("table")) return "Table";
+    if (frame.matches(".tabbed-labels")) return "Tabs";
     if (frame.matches(".formula")) return "Formula";
     if (frame.closest(".language-output")) return "Output";
     return frame.closest("figure") ? "Picture" : "Code";
   }
   function frames() {
     // All are measured before any is changed, so that the page is laid out once.
-    var all = document.querySelectorAll(".scroll, .highlight code");
+    var all = document.querySelectorAll(".scroll, .highlight code, .tabbed-labels");
     [].filter.call(all, function (frame) {
       return frame.scrollWidth > frame.clientWidth;
     }).forEach(function (frame) {
