@@ -22,6 +22,8 @@ SERIF = {"text-regular": "Regular", "text-bold": "Semibold", "text-italic": "It"
 ALWAYS = "()[]{}|‖√+−=,.0123456789⏞⏟¯^→"
 MATH = re.compile(r"<math.*?</math>", re.DOTALL)
 used: set[str] = set()
+# Not ssty, other shapes for small letters: they would double the formulas' font.
+FEATURES = ["ccmp", "kern", "liga", "locl", "mark", "lnum", "tnum"]
 
 
 def packaged(package: str, name: str) -> Path:
@@ -48,7 +50,7 @@ def italic(letter: str) -> str:
 
 def cut(source: Path, letters: str, cache: Path) -> bytes:
     """The font reduced to ``letters``, as woff2."""
-    made_of = f"{version('fonttools')} {source.name} {source.stat().st_size} {letters}"
+    made_of = f"{version('fonttools')} {source.name} {source.stat().st_size} {FEATURES} {letters}"
     kept = cache / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.woff2"
     if not kept.exists():
         from fontTools import subset
@@ -56,7 +58,7 @@ def cut(source: Path, letters: str, cache: Path) -> bytes:
         options = subset.Options(
             flavor="woff2",
             hinting=False,
-            layout_features=["ccmp", "kern", "liga", "locl", "mark", "lnum", "tnum", "ssty"],
+            layout_features=FEATURES,
         )
         font = subset.load_font(str(source), options)
         subsetter = subset.Subsetter(options)
