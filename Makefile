@@ -16,13 +16,13 @@ build: .venv/made
 	$(BIN)/mkdocs build --strict
 
 test: .venv/made
-	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --no-loadscope-reorder
 
 check: .venv/made
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --no-loadscope-reorder
 
 redraw: .venv/made
 	PYTHONPATH=tests $(BIN)/python -m checker

@@ -1,22 +1,34 @@
 """Which files hold examples: see tests/checker/sybils.py. Which tests go to one worker: here."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checker.sybils import sybils
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 pytest_collect_file = sybils().pytest()
 
+BUILT = ("test_browser.py", "test_figures.py", "test_services.py", "test_site.py")
+"""These look at the whole built site. It is built once, first, and by one worker."""
 
-PAGES = Path(__file__).parent / "tests" / "test_pages.py"
-"""A worker that has run a lab has its results for these: labs train models."""
+
+def worker(path: str) -> str:
+    """What a worker takes as one piece: a file; or all that share what is costly to make."""
+    name = Path(path)
+    if name.name in BUILT:
+        return "the built site"
+    return "tests/test_pages.py" if name.parent.name == "labs" else path  # each trains the lab once
 
 
-@pytest.hookimpl(tryfirst=True)
+class Pieces(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return worker(nodeid.partition("::")[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Pieces:
+    return Pieces(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests share a worker. Those of the built site share one too, and begin."""
-    for item in items:
-        built = "site" in getattr(item, "fixturenames", ())
-        path = PAGES if item.path.parent.name == "labs" else item.path
-        item.add_marker(pytest.mark.xdist_group("site" if built else str(path)))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group").args != ("site",))
+    items.sort(key=lambda item: item.path.name not in BUILT)
