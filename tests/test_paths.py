@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 from draws import sizes
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import filled
 from torch.testing import assert_close
@@ -31,6 +31,7 @@ from tinyattn import (
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
+few = settings(max_examples=15)  # each is a whole model and all of its paths
 POSITIONS = ["learned", "sinusoidal", "shortformer", "rotary", None]
 
 
@@ -69,6 +70,7 @@ def drawn(n_heads: int = 3, n_layers: int = 2, **choices) -> Run:
 # the logits
 
 
+@few
 @given(runs())
 def test_paths_sum_to_the_logits(run):
     terms = paths(run)
@@ -85,6 +87,7 @@ def test_in_float32_within_a_hundred_thousandth(n_layers, positions):
     assert (sum(terms[name] for name in terms) - run.logits).abs().max() < 1e-5
 
 
+@few
 @given(runs(), st.data())
 def test_shares_of_one_token_are_entries_of_the_terms(run, data):
     terms, d_vocab = paths(run), run.model.config.d_vocab
@@ -97,6 +100,7 @@ def test_shares_of_one_token_are_entries_of_the_terms(run, data):
     assert list(terms.logit(token)) == list(terms.names)
 
 
+@few
 @given(runs())
 def test_short_paths_and_the_rest_still_sum(run):
     for longest in range(run.model.config.n_layers + 2):
@@ -106,6 +110,7 @@ def test_short_paths_and_the_rest_still_sum(run):
         assert ("longer" in terms) == (longest < run.model.config.n_layers)
 
 
+@few
 @given(runs())
 def test_by_length_are_the_same_paths_counted(run):
     terms, parts = paths(run), paths_by_length(run)
@@ -120,6 +125,7 @@ def passed(name: str) -> int:
     return sum(stop.replace(".", "").isdigit() for stop in name.split(" → "))
 
 
+@few
 @given(runs())
 def test_a_path_is_pattern_times_source_times_circuit(run):
     """A virtual head: the product of the patterns, and the product of the OV circuits."""
@@ -160,6 +166,7 @@ def test_one_layer_is_bigrams_and_skip_trigrams():
         assert_close(terms[f"0.{number}"], run.pattern(0)[:, number] @ table[run.tokens])
 
 
+@few
 @given(runs(layers=1), st.data())
 def test_zeroing_a_head_removes_exactly_its_paths(run, data):
     """With the later patterns held where they were: that is what a frozen pattern means."""
@@ -291,6 +298,7 @@ def test_the_limit_itself_is_allowed():
 # the scores
 
 
+@few
 @given(runs(layers=1), st.data())
 def test_pairs_of_paths_sum_to_the_scores(run, data):
     config = run.model.config
@@ -304,6 +312,7 @@ def test_pairs_of_paths_sum_to_the_scores(run, data):
     assert_close(sum(pairs), terms.sum())
 
 
+@few
 @given(runs(layers=1), st.data())
 def test_one_score_taken_apart_is_entries_of_the_pairs(run, data):
     last, pos = run.model.config.n_layers - 1, run.tokens.shape[-1]

@@ -57,6 +57,10 @@ def spent() -> float:
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "max-age=600")  # as the usual hosts of pages do
+        super().end_headers()
+
     def log_message(self, format: str, *args: object) -> None:
         pass
 

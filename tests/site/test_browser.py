@@ -85,18 +85,18 @@ class Visit:
 
 @pytest.fixture(scope="module")
 def visits(reader: Reader) -> dict[str, Visit]:
+    """On a phone, where a page that is too wide would show, and a look costs half as much."""
     page, found = reader.page, dict[str, Visit]()
+    page.set_viewport_size({"width": 360, "height": 800})
     for name in reader.site.pages:
         reader.open(name)
         looks = {}
         for colours in ("slate", "default"):
             scheme(page, colours)
             looks[colours] = page.evaluate(LOOK)
-        snippets = page.evaluate(COPY_ALL)
-        page.set_viewport_size({"width": 360, "height": 800})
         wide = page.evaluate("document.documentElement.scrollWidth")
-        page.set_viewport_size({"width": 1280, "height": 900})
-        found[name] = Visit(snippets=snippets, narrow=wide, **looks)
+        found[name] = Visit(snippets=page.evaluate(COPY_ALL), narrow=wide, **looks)
+    page.set_viewport_size({"width": 1280, "height": 900})
     assert not reader.faults
     return found
 
@@ -141,8 +141,12 @@ def test_c11_formulas_survive_navigation(reader: Reader) -> None:
     )
     chapters = [name for name in reader.site.pages if not name.startswith("reference/")]
     assert len(links) == len(chapters) + 1, "of the reference, one link"
+    site = reader.site
+    there = {link: site.html(link[len(site.url) :]).count("<math") for link in links}
+    links = [link for link in links if there[link]]
+    assert len(links) > 20
     faults = []
-    for link in [*links[1:], "back"]:
+    for link in [*links, "back"]:
         if link == "back":
             page.go_back()
             link = links[-2]
@@ -153,12 +157,11 @@ def test_c11_formulas_survive_navigation(reader: Reader) -> None:
                 link,
             )
         page.wait_for_url(link)
-        title = re.search(r"<title>(.*?)</title>", reader.site.html(link[len(reader.site.url) :]))
+        title = re.search(r"<title>(.*?)</title>", site.html(link[len(site.url) :]))
         assert title is not None
         page.wait_for_function("t => document.title === t", arg=title[1])
         formulas, prose = page.evaluate(PROSE)
-        there = reader.site.html(link[len(reader.site.url) :]).count("<math")
-        if RAW.search(prose) or formulas != there:
+        if RAW.search(prose) or formulas != there[link]:
             faults.append(link)
     assert page.evaluate("window.stayed") is True, "the page was loaded anew"
     assert not faults
