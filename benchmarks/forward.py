@@ -32,7 +32,7 @@ Task = Callable[[], object]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pos", type=int, nargs="+", default=[128, 1024])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
