@@ -320,6 +320,31 @@ def test_odd_input_gives_a_sentence(reader: Reader) -> None:
     reader.open("#model=text-2l&text=%D7%A9&at=999&logit=-3&off=9.9&head=x&tokens=5.x")
     assert "no token" in reader.said("#pg-status")
     assert len(reader.tokens) > 10
+    # Every object has a toString; no model and no head is called so.
+    reader.open("#model=toString&head=toString&off=constructor")
+    assert len(reader.tokens) > 10
+    assert "constructor" not in reader.page.locator(".pg-code code").text_content()
+    assert not reader.faults
+
+
+def test_of_two_models_asked_for_at_once_the_last_is_shown(reader: Reader) -> None:
+    """The first still has to load when the second is there already."""
+    reader.open()
+    reader.page.evaluate(
+        """() => ["induction-2l", "text-2l"].forEach(name =>
+            document.querySelector(`[name=playground-model][value=${name}]`).click())"""
+    )
+    reader.page.wait_for_function("tinyattn.packed['induction-2l']")
+    reader.page.wait_for_timeout(50)
+    assert reader.page.get_by_label("text", exact=True).first.is_checked()
+    assert "Z" in reader.tokens
+    reader.page.get_by_text("The same in Python").click()
+    copy = reader.page.get_by_role("button", name="Copy the code")
+    button = copy.element_handle()
+    button.click()
+    reader.page.wait_for_function("button => button.textContent !== 'Copy the code'", arg=button)
+    button.click()  # the words on it are those of the moment now
+    reader.page.wait_for_function("button => button.textContent === 'Copy the code'", arg=button)
     assert not reader.faults
 
 

@@ -86,7 +86,12 @@
   }
 
   function signed(value) {
-    return (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
+    return (value <= -0.005 ? "−" : "+") + Math.abs(value).toFixed(2);
+  }
+
+  // Names come from addresses, too, and every object has a toString.
+  function has(object, name) {
+    return Object.prototype.hasOwnProperty.call(object, name);
   }
 
   // The frame of the page, made once.
@@ -209,9 +214,12 @@
     });
   }
 
+  let asked = 0; // of models asked for in a row only the last is shown
   function choose(name, text) {
+    const mine = ++asked;
     say("Loading the model …");
     return load(name).then(function () {
+      if (mine !== asked || !root.isConnected) return;
       const example = Object.values(MODELS[name].examples)[0];
       state.model = name;
       state.off.clear();
@@ -224,8 +232,16 @@
       take(T.encode(ready[name].words, example).numbers);
       parts.status.append(" What is shown below is an example.");
     }, function (error) {
+      if (mine !== asked) return;
+      tick();
       say(error.message + " Without them nothing can be computed here; the page below shows the " +
         "same, computed in Python.");
+    });
+  }
+
+  function tick() {
+    root.querySelectorAll("[name=playground-model]").forEach(function (input) {
+      input.checked = input.value === state.model;
     });
   }
 
@@ -233,9 +249,7 @@
   function dress() {
     const about = MODELS[state.model];
     parts.says.textContent = about.says;
-    root.querySelectorAll("[name=playground-model]").forEach(function (input) {
-      input.checked = input.value === state.model;
-    });
+    tick();
     parts.examples.replaceChildren.apply(parts.examples,
       Object.entries(about.examples).map(function (entry) {
         return make("button", {
@@ -748,10 +762,10 @@
   }
 
   function copied(text, button, said) {
-    const before = button.textContent;
+    button.dataset.words = button.dataset.words || button.textContent;
     const tell = function (words) {
       button.textContent = words;
-      setTimeout(function () { button.textContent = before; }, 1500);
+      setTimeout(function () { button.textContent = button.dataset.words; }, 1500);
     };
     if (!navigator.clipboard) return tell("Copying is not allowed here");
     navigator.clipboard.writeText(text).then(function () { tell(said); }, function () {
@@ -782,16 +796,19 @@
   }
 
   function remember() {
-    if (!fresh) history.replaceState(history.state, "", "#" + address());
+    if (fresh || !root.isConnected) return; // another page's address is not ours
+    try {
+      history.replaceState(history.state, "", "#" + address());
+    } catch (error) { /* some browsers allow only so many changes in half a minute */ }
   }
 
   // What the address says, as far as it makes sense.
   function recall() {
     const kept = new URLSearchParams(location.hash.slice(1));
-    const name = MODELS[kept.get("model")] ? kept.get("model") : "text-2l";
+    const name = wanted();
     const text = kept.get("text");
     return choose(name, text === null ? undefined : text).then(function () {
-      if (!ready[name] || !kept.has("model")) return;
+      if (!all || state.model !== name || !kept.has("model")) return;
       const model = ready[name].model;
       const listed = (kept.get("tokens") || "").split(".").map(Number);
       if (kept.has("tokens") && listed.length < MODELS[name].most && listed.every(function (t) {
@@ -807,9 +824,9 @@
       };
       state.at = within(kept.get("at"), state.tokens.length, state.at);
       state.logit = within(kept.get("logit"), model.W_E.rows, null);
-      if (all.scores[kept.get("head")]) state.head = kept.get("head");
+      if (has(all.scores, kept.get("head"))) state.head = kept.get("head");
       (kept.get("off") || "").split("_").forEach(function (head) {
-        if (all.scores[head]) state.off.add(head);
+        if (has(all.scores, head)) state.off.add(head);
       });
       show();
     });
@@ -856,7 +873,7 @@
 
   function wanted() {
     const name = new URLSearchParams(location.hash.slice(1)).get("model");
-    return MODELS[name] ? name : "text-2l";
+    return has(MODELS, name) ? name : "text-2l";
   }
 
   // Another address was typed or followed; gone with the page.
