@@ -1,13 +1,14 @@
 # %% [markdown]
 # # The phase change
 #
-# A model of two layers learns to repeat what it has read, and it learns it all at once. This lab
-# trains one when the site is built, beside a model of one layer that reads the same rows. Its
-# numbers may differ in the last digits from one computer to the next, so the text only says what
-# holds on all of them, and checks it.
+# A model of two layers learns to repeat what it has read, and most of it within a few steps of
+# training. This lab trains one when the site is built, beside a model of one layer that reads the
+# same rows. Its numbers may differ in the last digits from one computer to the next, so the text
+# only says what holds on all of them, and checks it.
 #
 # A row is a start token, `0`, then a block of random tokens that comes again and again. How long
-# the block is differs from row to row.
+# the block is differs from row to row. Nothing else stands before the block, which is what
+# `before=False` says.
 
 # %%
 import torch
@@ -27,11 +28,15 @@ print(" ".join(map(str, rows[0].tolist())))
 
 # %% [markdown]
 # The first copy is random, so nobody can foresee it. From the second copy on, every token is
-# known to a reader who finds where it stood before, and looks one further. The loss there is what
-# we measure, on rows that are never trained on, from the second token of the second copy.
+# known to a reader who finds where it stood before, and looks one further. The **loss on repeats**
+# is the loss there, from the second token of the second copy on: the mean of minus the logarithm of
+# the chance of the right token, in nats. It is measured on rows that are not trained on.
 #
 # A second set of rows, all with blocks of eight tokens, says where in a row the loss is. It is kept
 # each time the loss is measured.
+#
+# Both models are attention only. Positions are added to what queries and keys read, and to nothing
+# else ("shortformer").
 
 # %%
 second = torch.arange(1, 32) > (first + period).unsqueeze(-1)
@@ -66,13 +71,15 @@ draw_curve(way_of_two.steps, curves, mark=change)
 
 # %% [markdown]
 # The shaded stretch is where the loss of two layers falls fastest: half of its whole fall happens
-# there. Before it the two models are alike. Both learn which tokens are in the row at all. Only one
-# of them learns which comes next.
+# there. Before it the two lines stay close. Both models learn which tokens are in the row at all.
+# Only one of them learns which comes next.
 
 # %%
 assert curves["two layers"][-1] < 0.5
 assert curves["one layer"][-1] > 1
 assert change[1] - change[0] <= 50
+early = way_of_two.steps.index(20)
+assert abs(curves["two layers"][early] - curves["one layer"][early]) < 0.5
 
 # %% [markdown]
 # ## The loss by position, before and after
@@ -91,10 +98,11 @@ draw_curve(
 # %% [markdown]
 # Before, later copies cost somewhat less than the first: the model has an idea which tokens are in
 # the row, and none of their order. Afterwards the line drops to near zero where the second copy
-# begins to be known, and stays there. The first copy got no better: it cannot.
+# begins to be known, and stays there. The first copy stays near an even guess: nobody can know it.
 
 # %%
 known = torch.arange(1, 32) > 9
+assert before[known].mean() < before[~known].mean()
 assert after[known].max() < before[known].min()
 assert after[~known].mean() > 2 > after[known].mean()
 
@@ -116,8 +124,10 @@ for copy in range(3):
 #
 # ## What the second layer does
 #
-# A head of the second layer reads what followed the earlier copy. In the grid the rows read and
-# the columns are read: the stripe is one block long.
+# A head of the second layer reads what followed an earlier copy of its token. How much it does is
+# its [induction score](../trained/two-layers.md). In the grid the rows read and the columns are
+# read. The second copy makes one stripe. From the third copy on there are two such places or more,
+# and a row may read any of them.
 
 # %%
 row = eights[0, :-1]
