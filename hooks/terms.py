@@ -2,7 +2,8 @@
 
 An entry of ``docs/glossary.md`` is a paragraph that begins in bold; what is bold in it are its
 words, and the pages it links to explain them, so those need no link. Words that are also
-everyday ones stay bare: the glossary's front matter lists them, ``unlinked: [value]``.
+everyday ones stay bare: the glossary's front matter lists them, ``unlinked: [value]``. And where a
+phrase means another thing, ``everyday: [in your head]``, its words are passed over.
 """
 
 import posixpath
@@ -30,11 +31,13 @@ class Entry:
 
 
 entries: list[Entry] = []
+everyday: list[str] = []
 page_of_terms: Any = None
 
 
 def read(text: str) -> list[Entry]:
     body, about = get_data(text)
+    everyday[:] = about.get("everyday", [])
     bare = {str(word).lower() for word in about.get("unlinked", [])}
     found = []
     for match in ENTRY.finditer(body):
@@ -63,6 +66,11 @@ def pattern(word: str) -> str:
     return f"[{first.upper()}{first.lower()}]{plural}"
 
 
+def spaced(phrase: str) -> str:
+    """The phrase, wherever its line is broken."""
+    return r"\s+".join(map(re.escape, phrase.split()))
+
+
 def linked(content: str, here: str, address: str) -> str:
     open_terms = {
         pattern(word): entry
@@ -74,13 +82,17 @@ def linked(content: str, here: str, address: str) -> str:
         return content
     longest = sorted(open_terms, key=len, reverse=True)
     any_term = re.compile(
-        r"(?<![\w-])(?:" + "|".join(f"({word})" for word in longest) + r")(?![\w-])"
+        r"(?<![\w-])(?:"
+        + "|".join([*map(spaced, everyday), *(f"({word})" for word in longest)])
+        + r")(?![\w-])"
     )
     done = set[str]()
     inside = list[str]()
 
     def link(match: re.Match[str]) -> str:
-        entry = open_terms[longest[(match.lastindex or 1) - 1]]
+        if not match.lastindex:
+            return match[0]
+        entry = open_terms[longest[match.lastindex - 1]]
         if entry.anchor in done:
             return match[0]
         done.add(entry.anchor)
