@@ -31,7 +31,10 @@
   // Pages read to the end, by their address below the site's. The marks are the reader's own.
   var KEY = "tinyattn.read";
   function read() {
-    try { return JSON.parse(localStorage.getItem(KEY)) || []; } catch (error) { return []; }
+    try {
+      var pages = JSON.parse(localStorage.getItem(KEY));
+      return Array.isArray(pages) ? pages : [];
+    } catch (error) { return []; }
   }
   function keep(pages) {
     try {
