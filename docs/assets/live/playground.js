@@ -531,9 +531,14 @@
     const wide = parts.large.clientWidth || 320;
     // With room for words they stand beside the rows; without, the cell that is read says them.
     const longest = Math.max.apply(null, state.tokens.map(function (t) { return word(t).length; }));
-    const named = (wide - 7 * longest - 8) / n >= 10;
+    // A tilted name reaches to the right of its column.
+    const narrow = state.tokens.reduce(function (side, number, i) {
+      const tail = 5.2 * word(number).length + 8;
+      return Math.min(side, (wide - 7 * longest - 8 - tail) / (i + 0.5));
+    }, (wide - 7 * longest - 10) / n);
+    const named = narrow >= 10;
     const left = named ? 7 * longest + 8 : 2, top = named ? 5.2 * longest + 12 : 2;
-    const side = (wide - left - 2) / n;
+    const side = named ? narrow : (wide - left - 2) / n;
     const svg = draw("svg", {
       width: wide, height: top + side * n + 2, viewBox: "0 0 " + wide + " " + (top + side * n + 2),
       "aria-hidden": "true",
