@@ -136,17 +136,17 @@ def as_source(markdown: str, config: Any) -> str:
 
 def contents(config: Any) -> str:
     """The list of pages in the form of llmstxt.org, section by section."""
-    parts = [f"# {config.site_name}\n\n> {config.site_description}"]
-    section = ""
+    sections: dict[str, list[str]] = {}
     for page in ordered:
         over = page.parent.title if page.parent else "More pages"
-        if over != section:
-            section = over
-            parts.append(f"\n## {'Optional' if section == 'Reference' else section}\n")
+        if page.is_homepage:
+            over = "Start"
+        parts = sections.setdefault("Optional" if over == "Reference" else over, [])
         address = urljoin(config.site_url, beside(page, ".md"))
         said = page.meta.get("description")
         parts.append(f"- [{page.title}]({address})" + (f": {said}" if said else ""))
-    return "\n".join(parts) + "\n"
+    lists = [f"\n## {name}\n\n" + "\n".join(pages) + "\n" for name, pages in sections.items()]
+    return f"# {config.site_name}\n\n> {config.site_description}\n" + "".join(lists)
 
 
 def package(path: Path) -> None:

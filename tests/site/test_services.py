@@ -239,7 +239,10 @@ def test_a_page_is_copied_as_a_script(context: BrowserContext, site: Site) -> No
 
 
 def test_pages_lie_beside_themselves_as_markdown(site: Site) -> None:
-    listed = re.findall(r"\]\(([^)]+)\)", (site.folder / "llms.txt").read_text(encoding="utf-8"))
+    contents = (site.folder / "llms.txt").read_text(encoding="utf-8")
+    sections = re.findall("^## .*", contents, re.MULTILINE)
+    assert len(sections) == len(set(sections)) > 5
+    listed = re.findall(r"\]\(([^)]+)\)", contents)
     texts = [site.folder / link.removeprefix(site.url) for link in listed]
     assert sorted(texts) == sorted(site.folder / page / "index.md" for page in site.pages)
     whole = (site.folder / "llms-full.txt").read_text(encoding="utf-8")
