@@ -36,11 +36,13 @@
 
   async function copy(text) {
     if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    const held = document.activeElement;
     const area = make("textarea", {}, text);
     document.body.append(area);
     area.select();
     document.execCommand("copy");
     area.remove();
+    held.focus({ preventScroll: true });
   }
 
   // The picture as a file: outside of the page its colours are the light ones.
