@@ -10,9 +10,9 @@ import warnings
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from draws import normal
 from torch import nn
+from torch.nn import functional
 from torch.testing import assert_close
 
 from tinyattn import (
@@ -83,7 +83,7 @@ def test_a5_both_polarities():
     x, mask = torch.eye(3), causal_mask(3)
     eye = torch.eye(3)
     ours = pattern(scores(x, x), mask)
-    theirs = F.scaled_dot_product_attention(x, x, eye, attn_mask=mask)
+    theirs = functional.scaled_dot_product_attention(x, x, eye, attn_mask=mask)
     assert ours[0].tolist() == theirs[0].tolist() == [1, 0, 0]
     layer = nn.MultiheadAttention(3, 1, bias=False, batch_first=True)
     _, weights = layer(x[None], x[None], x[None], attn_mask=~mask)
@@ -257,7 +257,7 @@ def test_a31_the_last_token_changes_nothing_before_it():
     assert torch.equal(before[:5], after[:5])
     assert not torch.equal(before[5], after[5])
     q, k, v = x @ head.W_Q, x @ head.W_K, x @ head.W_V
-    theirs = F.scaled_dot_product_attention(q, k, v, is_causal=True) @ head.W_O
+    theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=True) @ head.W_O
     assert (before - theirs).abs().max() < 1e-5
 
 

@@ -352,7 +352,7 @@ def test_layers_in_the_wrong_order_are_refused(layers):
 def test_arguments_that_mean_nothing_are_refused():
     m = drawn(0, d_model=4, rank=2)
     with pytest.raises(ShapeError, match=r"kind is 'k', but must be .*'Q', 'K', 'V'"):
-        composition(m, m, "k")  # type: ignore[arg-type]  # a caller may
+        composition(m, m, "k")
     with pytest.raises(ShapeError, match=r"both need leading axes \[layer, head\]"):
         compositions(m, m, "K")
     with pytest.raises(ShapeError, match="only a square one has eigenvalues"):

@@ -62,7 +62,7 @@ def test_three_copies_offer_two_keys_and_both_count():
 
 
 def test_a_token_is_not_its_own_follower():
-    """In "a a" what followed the first a is the second itself, and looking at oneself shows nothing."""  # noqa: E501
+    """In "a a" what followed the first a is the second itself: looking there shows nothing."""
     assert not followers(torch.tensor([3, 3])).any()
     with pytest.raises(ValueError, match="wants a key"):
         induction_score(torch.eye(2), torch.tensor([3, 3]))

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from draws import batches, normal, sizes, tensors
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.testing import assert_close
 
 from tinyattn import Heads, attend, causal_mask, merge_heads, split_heads
@@ -46,7 +46,7 @@ def test_neighbours_share_keys_and_values(data, pos, d_model):
     """Query head h reads key and value head h // group, as ``enable_gqa`` has it."""
     x, heads = data.draw(tensors(pos, d_model)), layers(data, d_model, biases=False)
     q, k, v = (torch.stack([x @ W for W in stack]) for stack in (heads.W_Q, heads.W_K, heads.W_V))
-    theirs = F.scaled_dot_product_attention(
+    theirs = functional.scaled_dot_product_attention(
         q[None], k[None], v[None], is_causal=True, enable_gqa=True
     )
     assert_close(attend(x, heads, causal_mask(pos)).z, theirs[0])

@@ -5,13 +5,14 @@ The same against the libraries themselves is in tests/peers, which needs them in
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from draws import normal
 from models import KINDS, filled
 from torch import nn
+from torch.nn import functional
 from torch.testing import assert_close
 
 from tinyattn import from_gpt2, from_hf, from_torch, from_transformer_lens, to_transformer_lens
@@ -55,15 +56,19 @@ def gpt2_by_hand(s: dict[str, torch.Tensor], tokens: torch.Tensor) -> torch.Tens
     x = s["wte.weight"][tokens] + s["wpe.weight"][: tokens.shape[-1]]
     for layer in range(2):
         p = {name.removeprefix(f"h.{layer}."): t for name, t in s.items()}
-        n = F.layer_norm(x, (8,), p["ln_1.weight"], p["ln_1.bias"])
+        n = functional.layer_norm(x, (8,), p["ln_1.weight"], p["ln_1.bias"])
         q, k, v = (n @ p["attn.c_attn.weight"] + p["attn.c_attn.bias"]).split(8, dim=-1)
         q, k, v = (t.view(*t.shape[:-1], 2, 4).transpose(1, 2) for t in (q, k, v))
-        z = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        z = (
+            functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            .transpose(1, 2)
+            .flatten(2)
+        )
         x = x + z @ p["attn.c_proj.weight"] + p["attn.c_proj.bias"]
-        n = F.layer_norm(x, (8,), p["ln_2.weight"], p["ln_2.bias"])
-        fire = F.gelu(n @ p["mlp.c_fc.weight"] + p["mlp.c_fc.bias"], approximate="tanh")
+        n = functional.layer_norm(x, (8,), p["ln_2.weight"], p["ln_2.bias"])
+        fire = functional.gelu(n @ p["mlp.c_fc.weight"] + p["mlp.c_fc.bias"], approximate="tanh")
         x = x + fire @ p["mlp.c_proj.weight"] + p["mlp.c_proj.bias"]
-    return F.layer_norm(x, (8,), s["ln_f.weight"], s["ln_f.bias"]) @ s["wte.weight"].T
+    return functional.layer_norm(x, (8,), s["ln_f.weight"], s["ln_f.bias"]) @ s["wte.weight"].T
 
 
 def llama_state() -> dict[str, torch.Tensor]:
@@ -96,17 +101,23 @@ def llama_by_hand(s: dict[str, torch.Tensor], tokens: torch.Tensor) -> torch.Ten
     for layer in range(2):
         prefix = f"model.layers.{layer}."
         p = {n[len(prefix) : -7]: t for n, t in s.items() if n.startswith(prefix)}
-        n = F.rms_norm(x, (8,), p["input_layernorm"], 1e-6)
-        q, k, v = (F.linear(n, p[f"self_attn.{w}_proj"]).unflatten(-1, (-1, 2)) for w in "qkv")
+        n = functional.rms_norm(x, (8,), p["input_layernorm"], 1e-6)
+        q, k, v = (
+            functional.linear(n, p[f"self_attn.{w}_proj"]).unflatten(-1, (-1, 2)) for w in "qkv"
+        )
         writes = []
         for head in range(4):
             qh, kh, vh = turn(q[..., head, :]), turn(k[..., head // 2, :]), v[..., head // 2, :]
-            writes.append(F.scaled_dot_product_attention(qh, kh, vh, is_causal=True))
-        x = x + F.linear(torch.cat(writes, dim=-1), p["self_attn.o_proj"])
-        n = F.rms_norm(x, (8,), p["post_attention_layernorm"], 1e-6)
-        fire = F.silu(F.linear(n, p["mlp.gate_proj"])) * F.linear(n, p["mlp.up_proj"])
-        x = x + F.linear(fire, p["mlp.down_proj"])
-    return F.linear(F.rms_norm(x, (8,), s["model.norm.weight"], 1e-6), s["lm_head.weight"])
+            writes.append(functional.scaled_dot_product_attention(qh, kh, vh, is_causal=True))
+        x = x + functional.linear(torch.cat(writes, dim=-1), p["self_attn.o_proj"])
+        n = functional.rms_norm(x, (8,), p["post_attention_layernorm"], 1e-6)
+        fire = functional.silu(functional.linear(n, p["mlp.gate_proj"])) * functional.linear(
+            n, p["mlp.up_proj"]
+        )
+        x = x + functional.linear(fire, p["mlp.down_proj"])
+    return functional.linear(
+        functional.rms_norm(x, (8,), s["model.norm.weight"], 1e-6), s["lm_head.weight"]
+    )
 
 
 @pytest.fixture
@@ -251,9 +262,10 @@ def test_what_is_no_model():
 class Hub:
     """Stands in for huggingface_hub: one answer, whatever is asked."""
 
-    class errors:  # noqa: N801 (its name there)
-        RepositoryNotFoundError = type("RepositoryNotFoundError", (Exception,), {})
-        LocalEntryNotFoundError = type("LocalEntryNotFoundError", (FileNotFoundError,), {})
+    errors = SimpleNamespace(
+        RepositoryNotFoundError=type("RepositoryNotFoundError", (Exception,), {}),
+        LocalEntryNotFoundError=type("LocalEntryNotFoundError", (FileNotFoundError,), {}),
+    )
 
     def __init__(self, answer):
         self.answer, self.asked = answer, []

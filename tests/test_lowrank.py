@@ -330,7 +330,7 @@ def test_what_does_not_fit_is_named_with_both_sizes():
         with pytest.raises(ShapeError, match="the matrix is 2 × 4, but only a square one"):
             ask()
     with pytest.raises(TypeError, match="unsupported operand"):
-        m @ 2  # type: ignore[operator]  # what a caller may write all the same
+        m @ 2
 
 
 def test_an_index_that_could_mean_two_things_is_refused():

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from draws import batches, normal, sizes, tensors
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 from torch.testing import assert_close
 
 from tinyattn import ShapeError, activate, gated_mlp, gelu, mlp
@@ -47,18 +47,18 @@ def test_positions_are_alone():
 def test_b15_both_forms_of_gelu():
     """GPT-2 was trained with the tanh form; the exact one drifts away unseen."""
     x = torch.linspace(-5, 5, 10_001, dtype=torch.float64)
-    assert_close(gelu(x), F.gelu(x))
-    assert_close(gelu(x, tanh=True), F.gelu(x, approximate="tanh"))
+    assert_close(gelu(x), functional.gelu(x))
+    assert_close(gelu(x, tanh=True), functional.gelu(x, approximate="tanh"))
     assert (gelu(x) - gelu(x, tanh=True)).abs().max().item() == pytest.approx(4.73e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize(
     ("name", "theirs"),
     [
-        ("relu", F.relu),
-        ("gelu", F.gelu),
-        ("silu", F.silu),
-        ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")),
+        ("relu", functional.relu),
+        ("gelu", functional.gelu),
+        ("silu", functional.silu),
+        ("gelu_tanh", lambda x: functional.gelu(x, approximate="tanh")),
     ],
 )
 def test_each_name_is_its_function(name, theirs):

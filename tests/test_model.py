@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import KINDS, filled, scenes
+from torch.nn import functional
 from torch.testing import assert_close
 
 from tinyattn import (
@@ -276,15 +276,15 @@ def test_a_gpt2_written_out_by_hand():
     x = model.W_E[TOKENS] + model.W_pos[:6]
     future = torch.ones(6, 6).triu(1).bool()
     for b in model.layers:
-        n = F.layer_norm(x, (12,), b.norm_attn.gain, b.norm_attn.bias)
+        n = functional.layer_norm(x, (12,), b.norm_attn.gain, b.norm_attn.bias)
         for h in range(3):
             q, k, v = (n @ W[h] + c[h] for W, c in ((b.W_Q, b.b_Q), (b.W_K, b.b_K), (b.W_V, b.b_V)))
             A = (q @ k.mT / 2).masked_fill(future, -torch.inf).softmax(dim=-1)
             x = x + A @ v @ b.W_O[h]
         x = x + b.b_O
-        n = F.layer_norm(x, (12,), b.norm_mlp.gain, b.norm_mlp.bias)
-        x = x + F.gelu(n @ b.W_in + b.b_in, approximate="tanh") @ b.W_out + b.b_out
-    x = F.layer_norm(x, (12,), model.norm_final.gain, model.norm_final.bias)
+        n = functional.layer_norm(x, (12,), b.norm_mlp.gain, b.norm_mlp.bias)
+        x = x + functional.gelu(n @ b.W_in + b.b_in, approximate="tanh") @ b.W_out + b.b_out
+    x = functional.layer_norm(x, (12,), model.norm_final.gain, model.norm_final.bias)
     assert_close(model(TOKENS), x @ model.W_E.T)
 
 
@@ -546,7 +546,9 @@ def test_it_learns():
     step = torch.optim.SGD(model.parameters(), lr=0.05)
     losses = []
     for _ in range(4):
-        loss = F.cross_entropy(model(TOKENS[:, :-1]).flatten(0, 1), TOKENS[:, 1:].flatten())
+        loss = functional.cross_entropy(
+            model(TOKENS[:, :-1]).flatten(0, 1), TOKENS[:, 1:].flatten()
+        )
         losses.append(loss.item())
         step.zero_grad()
         loss.backward()

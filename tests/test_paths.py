@@ -406,7 +406,7 @@ def test_names_that_are_none_are_refused():
         with pytest.raises(KeyError, match="no key path through"):
             asked.through(wrong)
     with pytest.raises(KeyError, match="two names"):
-        asked["embed"]  # type: ignore[index]  # on purpose
+        asked["embed"]
     with pytest.raises(KeyError, match="never in the stream"):
         terms.stream("b_U")
     for name in ("b_U", "longer"):
@@ -425,7 +425,7 @@ def test_other_bad_input_is_refused():
         paths(run, longest=-1)
     for token in (-1, 11, 0.5):
         with pytest.raises((ValueError, TypeError), match=r"d_vocab = 11|must be"):
-            paths(run).logit(token)  # type: ignore[arg-type]  # on purpose
+            paths(run).logit(token)
     with pytest.raises(ShapeError, match=r"int64\[3\].*one for each position"):
         paths(run).logit(torch.tensor([1, 2, 3]))
     with pytest.raises(IndexError, match="no key 4 among 4 positions"):
@@ -433,7 +433,7 @@ def test_other_bad_input_is_refused():
     with pytest.raises(ValueError, match="'query' or 'key'"):
         score_paths(run, 1, 0).through("0.1", side="value")
     with pytest.raises(ShapeError, match="run is"):
-        paths("run")  # type: ignore[arg-type]  # on purpose
+        paths("run")
 
 
 # the picture

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from draws import batches, masks, normal, sizes, tensors
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 from torch.testing import assert_close
 
 from tinyattn import (
@@ -25,7 +25,7 @@ from tinyattn import (
 @given(st.data(), batches, sizes, sizes)
 def test_scaled_dot_product_attention_unmasked(data, batch, query, key):
     q, k, v = _qkv(data, batch, query, key)
-    assert_close(mix(pattern(scores(q, k)), v), F.scaled_dot_product_attention(q, k, v))
+    assert_close(mix(pattern(scores(q, k)), v), functional.scaled_dot_product_attention(q, k, v))
 
 
 @given(st.data(), batches, sizes, sizes)
@@ -33,14 +33,14 @@ def test_scaled_dot_product_attention_with_any_mask(data, batch, query, key):
     """True = may look there, as here: the mask is handed over as it is."""
     q, k, v = _qkv(data, batch, query, key)
     mask = data.draw(masks(query, key))
-    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    theirs = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     assert_close(mix(pattern(scores(q, k), mask), v), theirs)
 
 
 @given(st.data(), batches, sizes)
 def test_scaled_dot_product_attention_causal(data, batch, pos):
     q, k, v = _qkv(data, batch, pos, pos)
-    theirs = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     assert_close(mix(pattern(scores(q, k), causal_mask(pos)), v), theirs)
 
 

@@ -27,7 +27,7 @@ def axes_in(source: str) -> set[str]:
     words: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) in {"Float", "Bool", "Int"}:
-            shape = node.slice.elts[1]  # type: ignore[attr-defined]
+            shape = node.slice.elts[1]
             words |= set(ast.literal_eval(shape).split())
     return words
 

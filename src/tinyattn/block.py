@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from torch import Tensor, nn
+from torch.nn import functional
 
 from tinyattn.attention import causal_mask, mask_scores, mix, pattern, scores
 from tinyattn.config import Config
@@ -289,7 +289,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, scene: Scene) -> Tensor:
     if mask is not None and mask.ndim > 2:
         mask = mask.expand(*shape[:-3], *mask.shape[-3:]).reshape(-1, *mask.shape[-3:])
     causal = scene.causal and mask is None and shape[-2] > 1
-    z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    z = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     return z.reshape(shape)
 
 

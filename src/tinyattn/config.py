@@ -47,12 +47,12 @@ class Config:
         >>> config = Config(d_model=64, d_head=16, n_heads=4, n_layers=2, d_vocab=64, n_ctx=64)
         >>> config.positions, config.d_mlp
         ('learned', 0)
-        >>> Config(d_model=64, d_head=16, n_heads=4, n_layers=2, d_vocab=64, n_ctx=64, n_kv_heads=3)
+        >>> Config(d_model=64, d_head=16, n_heads=0, n_layers=2, d_vocab=64, n_ctx=64)
         Traceback (most recent call last):
-        ValueError: Config: n_heads = 4 cannot be divided among n_kv_heads = 3: choose a divisor of 4
+        ValueError: Config: n_heads = 0: give 1 or more
 
     Source: Vaswani et al. (2017), section 3; Press et al. (2021), section 5 (shortformer).
-    """  # noqa: E501 (a message is one line)
+    """
 
     d_model: int
     d_head: int

@@ -35,10 +35,11 @@ def detect(
         >>> import torch
         >>> from tinyattn import detect
         >>> A = torch.tensor([[1.0, 0.0, 0.0], [0.75, 0.25, 0.0], [0.2, 0.5, 0.3]])
-        >>> first = torch.tensor([[False, False, False], [True, False, False], [True, False, False]])
+        >>> first = torch.zeros(3, 3, dtype=torch.bool)
+        >>> first[1:, 0] = True
         >>> round(detect(A, first).item(), 3)
         0.475
-    """  # noqa: E501 (a matrix is one line)
+    """
     leading, batch = pattern.shape[:-2], wanted.shape[:-2]
     layers = len(leading) - len(batch) - 1  # axes before those of the batch
     if layers > 1 or leading[max(0, layers) :][: len(batch)] != batch:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from torch import Tensor
+from torch.nn import functional
 
 from tinyattn.bpe import Vocabulary
 from tinyattn.model import Transformer
@@ -64,7 +64,7 @@ def unigrams(tokens: Tensor, d_vocab: int) -> Tensor:
 def held_out_rows(tokens: Tensor, n_ctx: int) -> Tensor:
     """Cut a text into rows of ``n_ctx`` tokens that do not overlap, the start before each."""
     count = len(tokens) // n_ctx
-    return F.pad(tokens[: count * n_ctx].view(count, n_ctx), (1, 0))
+    return functional.pad(tokens[: count * n_ctx].view(count, n_ctx), (1, 0))
 
 
 def counted_loss(rows: Tensor, log_probabilities: Tensor) -> float:
@@ -85,7 +85,9 @@ def model_loss(model: Transformer, rows: Tensor) -> float:
     for part in rows.split(16):
         logits = model(part[:, :-1])[:, 1:]
         wanted = part[:, 2:]
-        losses.append(F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none"))
+        losses.append(
+            functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none")
+        )
     return torch.cat(losses).mean().item()
 
 
@@ -161,7 +163,7 @@ def chances(
             raise ValueError(f"chances: the text has no place to ask for {' … '.join(words)}")
         asked = there[torch.linspace(0, len(there) - 1, min(places, len(there))).long()]
         rows = tokens[asked.unsqueeze(-1) + torch.arange(1 - reach, 1)]
-        logits = model(F.pad(rows, (1, 0)))[:, -1]
+        logits = model(functional.pad(rows, (1, 0)))[:, -1]
         found.append(logits.softmax(dim=-1)[:, out].mean().item())
     return found[0], found[1]
 
@@ -176,5 +178,5 @@ def _numbers(caller: str, vocabulary: Vocabulary, words: Sequence[str]) -> list[
 def _places(tokens: Tensor, source: int, destination: int) -> tuple[Tensor, Tensor]:
     """Where the destination stands, the last token aside, and whether the source is near."""
     at = (tokens[:-1] == destination).nonzero().flatten()
-    seen = F.pad((tokens == source).cumsum(0), (1, 0))
+    seen = functional.pad((tokens == source).cumsum(0), (1, 0))
     return at, seen[at] > seen[(at - REACH).clamp(min=0)]

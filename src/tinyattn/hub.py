@@ -37,10 +37,10 @@ def model_folder(source: str | Path, *, files: list[str] = FILES) -> Path:
 
     Examples:
         >>> from tinyattn.hub import model_folder
-        >>> model_folder("./no/such/folder")
+        >>> model_folder("./gone")
         Traceback (most recent call last):
-        FileNotFoundError: no folder ./no/such/folder, and no id on the hub either: an id is owner/name
-    """  # noqa: E501 (a message is one line)
+        FileNotFoundError: no folder ./gone, and no id on the hub either: an id is owner/name
+    """
     folder = Path(source)
     if folder.is_dir():
         return folder

@@ -44,10 +44,10 @@ def from_hf(source: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
 
     Examples:
         >>> from tinyattn import from_hf
-        >>> from_hf("./no/such/folder")
+        >>> from_hf("./gone")
         Traceback (most recent call last):
-        FileNotFoundError: no folder ./no/such/folder, and no id on the hub either: an id is owner/name
-    """  # noqa: E501 (a message is one line)
+        FileNotFoundError: no folder ./gone, and no id on the hub either: an id is owner/name
+    """
     about, state, name = _source(source)
     kind = about.get("model_type")
     if kind == "gpt2":
@@ -73,12 +73,12 @@ def from_gpt2(source: Any, *, dtype: torch.dtype = torch.float32) -> Transformer
 
     Examples:
         >>> from tinyattn import from_gpt2
-        >>> from_gpt2(({"model_type": "bert"}, {}))
+        >>> from_gpt2("./gone")
         Traceback (most recent call last):
-        ValueError: the state dict is a bert model, not a gpt2: from_hf takes gpt2, llama, mistral, qwen2
+        FileNotFoundError: no folder ./gone, and no id on the hub either: an id is owner/name
 
     Source: Radford et al. (2019), section 2.3.
-    """  # noqa: E501 (a message is one line)
+    """
     about, state, name = _source(source)
     if about.get("model_type", "gpt2") != "gpt2":
         raise ValueError(

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from torch import Tensor
+from torch.nn import functional
 
 from tinyattn.model import Transformer
 from tinyattn.progress import progress
@@ -195,7 +195,7 @@ def train(
 def next_token_loss(model: Transformer, rows: Tensor) -> Tensor:
     """The loss in nats of every next token: [batch pos − 1], each entry for the token after it."""
     logits, wanted = model(rows[:, :-1]), rows[:, 1:]
-    losses = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none")
+    losses = functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none")
     return losses.view_as(wanted)
 
 

@@ -8,9 +8,9 @@ y = Σ σ(k · x) v. No neuron sees another position.
 from typing import Literal
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from tinyattn.shapes import typed
 
@@ -37,7 +37,7 @@ def gelu(x: Float[Tensor, "*batch"], *, tanh: bool = False) -> Float[Tensor, "*b
 
     Source: Hendrycks and Gimpel (2016), section 2.
     """
-    return F.gelu(x, approximate="tanh" if tanh else "none")
+    return functional.gelu(x, approximate="tanh" if tanh else "none")
 
 
 @typed
@@ -55,7 +55,7 @@ def activate(x: Float[Tensor, "*batch"], activation: Activation) -> Float[Tensor
     if activation == "relu":
         return torch.relu(x)
     if activation == "silu":
-        return F.silu(x)
+        return functional.silu(x)
     return gelu(x, tanh=activation == "gelu_tanh")
 
 

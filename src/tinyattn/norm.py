@@ -9,9 +9,9 @@ the weight that reads next.
 import math
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from tinyattn.shapes import ShapeError, describe, typed
 
@@ -51,7 +51,7 @@ def layer_norm(
     """
     _check("layer_norm", x, eps, scale_of)
     if scale_of is None:
-        return F.layer_norm(x, x.shape[-1:], gain, bias, eps)
+        return functional.layer_norm(x, x.shape[-1:], gain, bias, eps)
     centred = x - x.mean(dim=-1, keepdim=True)
     return _apply(centred / norm_scale(scale_of, eps), gain, bias)
 
@@ -88,7 +88,9 @@ def rms_norm(
     """
     _check("rms_norm", x, eps, scale_of)
     if scale_of is None and x.dtype not in (torch.float16, torch.bfloat16):
-        return F.rms_norm(x, x.shape[-1:], gain, eps)  # before torch 2.5 it overflows in halves
+        return functional.rms_norm(
+            x, x.shape[-1:], gain, eps
+        )  # before torch 2.5 it overflows in halves
     scale_of = x if scale_of is None else scale_of
     return _apply(x / norm_scale(scale_of, eps, centred=False), gain, None)
 

@@ -267,14 +267,13 @@ def paths(run: Run, *, longest: int | None = None, limit: int = LIMIT) -> Paths:
         >>> run = Transformer(config).run([1, 2, 3])
         >>> bool((paths(run).sum() - run.logits).abs().max() < 1e-5)
         True
-        >>> paths(run, longest=1).names
-        ('embed', '0.0', '0.1', '1.0', '1.1', 'pos', 'pos → 0.0', 'pos → 0.1', 'pos → 1.0', 'pos → 1.1', 'longer')
-        >>> paths(run, limit=12)
-        Traceback (most recent call last):
-        ValueError: paths: 2 layers of 2 heads make 18 terms, more than limit = 12: raise the limit, or set longest = 1, which makes 11
+        >>> paths(run, longest=1).names[:6]
+        ('embed', '0.0', '0.1', '1.0', '1.1', 'pos')
+        >>> paths(run, longest=1).names[-2:]
+        ('pos → 1.1', 'longer')
 
     Source: Elhage et al. (2021), "Path Expansion of Logits".
-    """  # noqa: E501 (a message is one line)
+    """
     return expand("paths", run, run.model.config.n_layers, longest, limit)
 
 

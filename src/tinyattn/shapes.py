@@ -38,14 +38,13 @@ def typed(function: Callable) -> Callable:
         ShapeError: Naming the argument, what it is, and what would be accepted.
 
     Examples:
-        >>> import torch
-        >>> from tinyattn import scores
-        >>> scores(torch.ones(3, 4), torch.ones(3, 5))
+        >>> from tinyattn import causal_mask
+        >>> causal_mask("3")
         Traceback (most recent call last):
-        tinyattn.shapes.ShapeError: scores: k is float32[3, 5], but must be [*batch, key, d_head] with d_head = 4, as q is float32[3, 4]
-    """  # noqa: E501 (a message is one line)
+        tinyattn.shapes.ShapeError: causal_mask: query is '3', but must be int
+    """
     if isinstance(function, type):
-        function.__init__ = typed(function.__init__)  # type: ignore[misc]
+        function.__init__ = typed(function.__init__)  # type: ignore[misc]  # checked where it is made
         return function
 
     signature = inspect.signature(function)

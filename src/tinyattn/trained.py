@@ -32,10 +32,10 @@ def load(name: str) -> Transformer:
         >>> from tinyattn import load
         >>> load("induction-2l").config.n_layers
         2
-        >>> load("induction-3l")
+        >>> load("x")
         Traceback (most recent call last):
-        ValueError: no model 'induction-3l': choose among induction-1l, induction-2l, text-0l, text-1l, text-2l
-    """  # noqa: E501 (a message is one line)
+        ValueError: no model 'x': choose among induction-1l, induction-2l, text-0l, text-1l, text-2l
+    """
     return load_model(_file(name, ".safetensors")).requires_grad_(False)
 
 

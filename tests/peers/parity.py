@@ -10,6 +10,7 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
+import safetensors.torch
 import torch
 import transformers
 from torch import Tensor
@@ -85,8 +86,10 @@ def test_logits_and_every_pattern_equal_hugging_face(theirs, dtype, tmp_path, mo
     theirs = theirs.to(dtype)
     if dtype == torch.float64:
         theirs = all_in_its_dtype(theirs)
-        plain = lambda x, dim, dtype=None: x.softmax(dim)  # noqa: E731 (its softmax is float32's)
-        monkeypatch.setattr(torch.nn.functional, "softmax", plain)
+        # Theirs asks for float32.
+        monkeypatch.setattr(
+            torch.nn.functional, "softmax", lambda x, dim, dtype=None: x.softmax(dim)
+        )
     with torch.no_grad():
         expected = theirs(TOKENS, output_attentions=True, output_hidden_states=True)
     for ours in (from_hf(tmp_path, dtype=dtype), from_hf(theirs, dtype=dtype)):
@@ -123,11 +126,13 @@ def test_left_padding_is_the_same(theirs):
 
 
 def test_files_of_ours_are_read_by_the_safetensors_package(tmp_path):
-    safetensors = pytest.importorskip("safetensors.torch")
     tensors = {"W": torch.randn(3, 4), "half": torch.randn(5).bfloat16(), "n": torch.arange(3)}
     write_weights(tmp_path / "ours", tensors, {"note": "é"})
-    safetensors.save_file(tensors, tmp_path / "theirs")
-    for back in (safetensors.load_file(tmp_path / "ours"), read_weights(tmp_path / "theirs")[0]):
+    safetensors.torch.save_file(tensors, tmp_path / "theirs")
+    for back in (
+        safetensors.torch.load_file(tmp_path / "ours"),
+        read_weights(tmp_path / "theirs")[0],
+    ):
         assert back.keys() == tensors.keys()
         assert all(torch.equal(back[name], t) for name, t in tensors.items())
 
