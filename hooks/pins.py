@@ -32,24 +32,21 @@ marks: list[tuple[str, str]] = []
 
 def marked(text: str) -> str:
     """The source with each note turned into a mark around its literal, or dropped."""
-    done, at = [], 0
-    for token in TOKEN.finditer(text):
-        groups = token.groupdict()
-        if not (groups["literal"] or groups["picture"] or groups["comment"]):
-            continue
-        done.append(text[at : token.start()])
-        at = token.end()
-        literal = groups["literal"] or groups["picture"] or ""
+
+    def mark(token: re.Match[str]) -> str:
+        literal = token["literal"] or token["picture"] or ""
+        if not (literal or token["comment"]):
+            return token[0]
         line = text[text.rfind("\n", 0, token.start()) + 1 : token.start()] + literal
-        plain = not groups["literal"] or literal.startswith("$$") or BARE_LINE.match(line)
+        plain = not token["literal"] or literal.startswith("$$") or BARE_LINE.match(line)
         if plain or FIRST + len(marks) > LAST:
-            done.append(literal)
-            continue
-        op, expression, source = groups["op2"], groups["expr2"], groups["source"]
+            return literal
+        op, expression, source = token["op2"], token["expr2"], token["source"]
         said = " ".join((source or expression).split())
         marks.append(("given", said) if source else ("pin", said if op == "=" else f"{op} {said}"))
-        done.append(f"{OPEN}{literal}{CLOSE}{chr(FIRST + len(marks) - 1)}")
-    return "".join([*done, text[at:]])
+        return f"{OPEN}{literal}{CLOSE}{chr(FIRST + len(marks) - 1)}"
+
+    return TOKEN.sub(mark, text)
 
 
 def spans(content: str) -> str:

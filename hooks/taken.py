@@ -58,19 +58,14 @@ def plain(text: str, kept: list[Cell], link: Callable[[str], str]) -> str:
     def full(match: re.Match[str]) -> str:
         return match[0] if match[1] else f"{match[2]}{link(match[3])}{match[4]}"
 
-    done, at = [], 0
-    for token in TOKEN.finditer(text):
-        groups = token.groupdict()
-        if not (groups["literal"] or groups["picture"] or groups["comment"]):
-            continue
-        done.append(text[at : token.start()])
-        at = token.end()
-        if groups["picture"]:
-            done.append(held(kept))
-            kept.append(Cell("picture", groups["expression"], LINK.sub(full, groups["picture"])))
-        elif groups["literal"]:
-            done.append(groups["literal"])
-    return LINK.sub(full, RAW.sub("", "".join([*done, text[at:]])))
+    def told(token: re.Match[str]) -> str:
+        if token["picture"]:
+            place = held(kept)
+            kept.append(Cell("picture", token["expression"], LINK.sub(full, token["picture"])))
+            return place
+        return token["literal"] or ("" if token["comment"] else token[0])
+
+    return LINK.sub(full, RAW.sub("", TOKEN.sub(told, text)))
 
 
 def unboxed(lines: list[str]) -> list[str]:
