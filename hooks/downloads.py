@@ -19,24 +19,16 @@ from urllib.parse import urljoin
 import taken
 from mkdocs.utils import get_relative_url
 
-sources: dict[str, str] = {}  # each page's Markdown, before it is rendered
 addresses: dict[str, str] = {}  # each page's address below the site's
 ordered: list[Any] = []  # the pages, those of the navigation first and in its order
 
 
 def on_nav(nav: Any, config: Any, files: Any) -> Any:
-    sources.clear()
+    pages = [file.page for file in files.documentation_pages()]
     addresses.clear()
-    addresses.update({file.src_uri: file.url for file in files.documentation_pages()})
-    ordered[:] = nav.pages
+    addresses.update({page.file.src_uri: page.url for page in pages})
+    ordered[:] = [*nav.pages, *(page for page in pages if page not in nav.pages)]
     return nav
-
-
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    sources[page.file.src_uri] = markdown
-    if page not in ordered:
-        ordered.append(page)
-    return markdown
 
 
 def wheel_name() -> str:
@@ -100,7 +92,7 @@ def on_post_build(config: Any) -> None:
     site = Path(config.site_dir)
     whole = []
     for page in ordered:
-        source = sources[page.file.src_uri]
+        source = page.markdown
         if page.file.src_uri.startswith("reference/"):
             source = as_source(source, config)
         parts = taken.cells(source, full_links(page, config))

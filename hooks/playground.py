@@ -16,8 +16,6 @@ from mkdocs.structure.files import File
 from mkdocs.utils import get_relative_url
 
 PAGE = "playground.md"
-SCRIPTS = ["transformer.js", "playground.js"]
-STYLE = "playground.css"
 MODELS = ["text-2l", "induction-2l"]
 
 # Letters that stand in a script's string as they are, and behind them some for rare bytes.
@@ -72,14 +70,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
-    """Behind the page's own content, so that a visit by the theme's navigation runs them too."""
+    """In the page's own content, so that a visit by the theme's navigation finds it too."""
     if page.file.src_uri != PAGE:
         return content
-    style, *scripts = (
-        get_relative_url(f"assets/live/{name}", page.url) for name in [STYLE, *SCRIPTS]
-    )
-    links = "".join(f'<script src="{address}" defer></script>\n' for address in scripts)
-    return f'<link rel="stylesheet" href="{style}">\n{content}\n{links}'
+    style = get_relative_url("assets/live/playground.css", page.url)
+    return f'<link rel="stylesheet" href="{style}">\n{content}'
 
 
 @event_priority(-100)  # the search has taken its sections by then

@@ -49,8 +49,8 @@ def feed(changes: Any, files: Any, config: Any) -> str:
 
     here = urljoin(config.site_url, changes.url)
     text = changes.content_string
-    entries = []
-    for day, title, body in ENTRY.findall(text):
+    entries, found = [], ENTRY.findall(text)
+    for day, title, body in found:
         told = converter.markdown(taken.plain(body, [], full))
         entries.append(
             f"<entry><id>{here}#{day}</id><title>{html.escape(title)}</title>"
@@ -59,7 +59,7 @@ def feed(changes: Any, files: Any, config: Any) -> str:
         )
     if len(entries) != len(re.findall("^## ", text, re.MULTILINE)):
         log.warning("%s: an entry begins with ## *year-month-day*, title", changes.src_uri)
-    days = [day for day, _, _ in ENTRY.findall(text)]
+    days = [day for day, _, _ in found]
     if days != sorted(days, reverse=True):
         log.warning("%s: the newest entry comes first", changes.src_uri)
     return (

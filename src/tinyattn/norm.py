@@ -87,10 +87,9 @@ def rms_norm(
     Source: Zhang and Sennrich (2019), section 4.
     """
     _check("rms_norm", x, eps, scale_of)
+    # Before torch 2.5 its own norm overflows in halves.
     if scale_of is None and x.dtype not in (torch.float16, torch.bfloat16):
-        return functional.rms_norm(
-            x, x.shape[-1:], gain, eps
-        )  # before torch 2.5 it overflows in halves
+        return functional.rms_norm(x, x.shape[-1:], gain, eps)
     scale_of = x if scale_of is None else scale_of
     return _apply(x / norm_scale(scale_of, eps, centred=False), gain, None)
 

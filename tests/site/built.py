@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import importlib.util
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 ROOT = Path(__file__).parents[2]
@@ -143,3 +145,16 @@ def broken_links(folder: Path) -> list[tuple[str, str, str]]:
 
 def outside(link: str) -> bool:
     return re.match(r"[a-z][a-z+.-]*:|//", link) is not None
+
+
+def hook(name: str) -> Any:
+    """A hook of the build, as a module."""
+    where = ROOT / "hooks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, where)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(where.parent))
+    spec.loader.exec_module(module)
+    sys.path.remove(str(where.parent))
+    return module

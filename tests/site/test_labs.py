@@ -2,25 +2,20 @@
 
 import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import nbformat
 import pytest
-from built import ROOT
+from built import hook
 
 LAB = "# %%\n1 + 1\n"
 OPTIONS = {"execute": True}
 
 
 @pytest.fixture
-def labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+def labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The hook, with a package of one file."""
-    spec = importlib.util.spec_from_file_location("labs", ROOT / "hooks" / "labs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = hook("labs")
     package = tmp_path / "tinyattn"
     package.mkdir()
     (package / "__init__.py").write_text("a = 1\n")
@@ -30,7 +25,7 @@ def labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
 
 
 def test_f10_a_lab_runs_again_only_if_it_or_the_package_changed(
-    labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    labs: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ran = []
 
@@ -59,7 +54,7 @@ def test_f10_a_lab_runs_again_only_if_it_or_the_package_changed(
 
 
 def test_a_lab_that_fails_is_not_kept(
-    labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    labs: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fail(path: str, options: Any) -> Any:
         raise ArithmeticError

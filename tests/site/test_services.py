@@ -4,7 +4,6 @@ import contextlib
 import functools
 import gzip
 import http.server
-import importlib.util
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from built import BELOW, ROOT, Site
+from built import BELOW, ROOT, Site, hook
 from built import Page as BuiltPage
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError
 from test_browser import same
@@ -107,19 +106,6 @@ def test_a_first_visit_and_a_further_chapter_are_light(
     assert sum(sent.values()) <= 40_000, sent
     assert f"/{BELOW}/{heaviest}" in sent
     assert before + sum(sent.values()) <= 200_000
-
-
-def hook(name: str) -> Any:
-    """A hook of the build, as a module."""
-    where = ROOT / "hooks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, where)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(where.parent))
-    spec.loader.exec_module(module)
-    sys.path.remove(str(where.parent))
-    return module
 
 
 def a_page(source: str, **meta: Any) -> Any:

@@ -478,7 +478,7 @@
   function panel(name) {
     const made = parts.panels[name] = {};
     made.button = make("button", {
-      type: "button", class: "pg-panel", "aria-label": "Head " + name,
+      type: "button", class: "pg-panel",
       onclick: function () { state.head = name; show(); },
     });
     made.input = make("input", {
@@ -809,8 +809,7 @@
 
   // What the address says, as far as it makes sense.
   function recall() {
-    const kept = new URLSearchParams(location.hash.slice(1));
-    const name = wanted();
+    const kept = saved(), name = wanted();
     const text = kept.get("text");
     return choose(name, text === null ? undefined : text).then(function () {
       if (!all || state.model !== name || !kept.has("model")) return;
@@ -849,14 +848,12 @@
     if (!root.isConnected || root.dataset.live !== "waiting") return;
     root.dataset.live = "starting";
     button.textContent = "Loading the model …";
-    const began = performance.now();
     const still = Array.from(root.childNodes);
     load(wanted()).then(function () {
       build();
       return recall();
     }).then(function () {
       root.dataset.live = "yes";
-      root.dataset.started = String(Math.round(performance.now() - began));
       root.addEventListener("input", function () { fresh = false; }, true);
       root.addEventListener("click", function () { fresh = false; }, true);
       root.addEventListener("keydown", function () { fresh = false; }, true);
@@ -876,15 +873,19 @@
     });
   }
 
+  function saved() {
+    return new URLSearchParams(location.hash.slice(1));
+  }
+
   function wanted() {
-    const name = new URLSearchParams(location.hash.slice(1)).get("model");
+    const name = saved().get("model");
     return has(MODELS, name) ? name : "text-2l";
   }
 
   // Another address was typed or followed; gone with the page.
   function moved() {
     if (!root.isConnected) return window.removeEventListener("hashchange", moved);
-    if (new URLSearchParams(location.hash.slice(1)).has("model")) recall();
+    if (saved().has("model")) recall();
   }
 
   function fetchAhead() {
@@ -894,7 +895,7 @@
   }
 
   root.prepend(button);
-  if (new URLSearchParams(location.hash.slice(1)).has("model")) {
+  if (saved().has("model")) {
     setTimeout(start, 1);
   } else if (!(navigator.connection && navigator.connection.saveData)) {
     SIGNS.forEach(function (sign) {
