@@ -13,6 +13,7 @@ from typing import Any
 
 from markdown import Markdown
 from markdown.extensions import Extension
+from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -64,10 +65,17 @@ class Marks(Preprocessor):
         return marked("\n".join(lines)).split("\n")
 
 
+class Spans(Postprocessor):
+    def run(self, text: str) -> str:
+        return spans(text)
+
+
 class Pins(Extension):
     def extendMarkdown(self, md: Markdown) -> None:
         # After fences have been put aside (25), before raw HTML and its comments are (20).
         md.preprocessors.register(Marks(md), "pins", 23)
+        # After what was put aside is back (30) and escapes are resolved (10).
+        md.postprocessors.register(Spans(md), "pins", 5)
 
 
 def on_config(config: Any) -> Any:
@@ -81,7 +89,3 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         if isinstance(value, str):
             page.meta[key] = COMMENT.sub("", value)
     return markdown
-
-
-def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
-    return spans(content)

@@ -18,9 +18,12 @@ from mkdocs.utils.meta import get_data
 SOURCE = "glossary.md"
 ENTRY = re.compile(r"^\*\*.*$", re.MULTILINE)
 SYNONYM = re.compile(r"^\*\*[^*]+\*\*(?:, `[^`]*`)?, or ([\w -]+):")
-# Where no link may stand, or where a word is not read as prose.
-CLOSED = ("a", "code", "pre", "figure", "math", "table", "summary", "script", "button", "label")
-TAG = re.compile(r"(<[^>]*>)")
+# Where no link may stand, or where a word is not read as prose; and any other tag.
+CLOSED = re.compile(
+    r"(<(a|code|pre|figure|math|table|summary|script|button|label|h[1-6])\b.*?</\2>"
+    r'|<p class="admonition-title">.*?</p>|<[^>]*>)',
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def linked(content: str, here: str, address: str) -> str:
         + r")(?![\w-])"
     )
     done = set[str]()
-    inside = list[str]()
+    bold = False
 
     def link(match: re.Match[str]) -> str:
         if not match.lastindex:
@@ -97,23 +100,16 @@ def linked(content: str, here: str, address: str) -> str:
             return match[0]
         done.add(entry.anchor)
         # In bold, the page itself says what the word means.
-        if "strong" in inside:
+        if bold:
             return match[0]
         return f'<a class="term" href="{address}#{entry.anchor}">{match[0]}</a>'
 
-    parts = TAG.split(content)
-    for at, part in enumerate(parts):
-        if at % 2 == 0:
-            if not any(name in CLOSED or re.fullmatch("h[1-6]", name) for name in inside):
-                parts[at] = any_term.sub(link, part)
-            continue
-        name = re.match(r"</?([\w-]+)", part)
-        if not name or part.endswith("/>") or name[1] in ("br", "hr", "img", "input"):
-            continue
-        if part[1] != "/":
-            inside.append("summary" if "admonition-title" in part else name[1])
-        elif inside:
-            inside.pop()
+    parts = CLOSED.split(content)
+    # Of each three: between, closed, and the name of what is closed.
+    for at, tag in enumerate(["", *parts[1::3]]):
+        bold = tag == "<strong>" or (bold and tag != "</strong>")
+        parts[3 * at] = any_term.sub(link, parts[3 * at])
+    del parts[2::3]
     return "".join(parts)
 
 
