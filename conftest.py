@@ -1,7 +1,12 @@
 """Which files hold examples: see tests/checker/sybils.py. Which tests go to one worker: here."""
 
+import os
 from pathlib import Path
 from typing import Any
+
+# Before torch is loaded: two workers on two cores, and threads which wait would only heat them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 from checker.sybils import sybils
