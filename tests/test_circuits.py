@@ -134,6 +134,78 @@ def test_all_pairs_of_a_model_are_the_single_ones(kind):
             assert found[i, g, j, h] == 0
 
 
+LARGE = {"d_model": 300, "rank": 16}  # more than two blocks of the squares
+
+
+def each_pair(first: LowRank, second: LowRank) -> torch.Tensor:
+    """What ``compositions`` says for V, in float64 and from dense matrices."""
+    ov, read = (m.left.double() @ m.right.double() for m in (first, second))
+    norms = matrix_norm(ov[:, :, None, None] @ read)
+    shares = norms / matrix_norm(ov)[:, :, None, None] / matrix_norm(read)
+    layers = torch.arange(len(ov))
+    return shares * (layers[:, None] < layers)[:, None, :, None]
+
+
+def single(*circuits: LowRank) -> list[LowRank]:
+    return [LowRank(m.left.float(), m.right.float()) for m in circuits]
+
+
+@given(st.data(), st.integers(1, 3), st.integers(1, 3), sizes)
+def test_all_pairs_are_those_of_dense_matrices(data, layers, heads, d_model):
+    first, second = (
+        LowRank(
+            data.draw(tensors(layers, heads, d_model, rank)),
+            data.draw(tensors(layers, heads, rank, d_model)),
+        )
+        for rank in (data.draw(sizes), data.draw(sizes))
+    )
+    assert_close(compositions(first, second, "V"), each_pair(first, second))
+    first, second = single(first, second)
+    expected = each_pair(first, second).float()
+    assert_close(compositions(first, second, "V"), expected, atol=1e-6, rtol=3e-5)
+
+
+def test_all_pairs_of_wide_circuits_are_those_of_dense_matrices():
+    first, second = drawn(0, 3, 2, **LARGE), drawn(2, 3, 2, **LARGE)
+    assert_close(compositions(first, second, "V"), each_pair(first, second))
+    first, second = single(first, second)
+    expected = each_pair(first, second).float()
+    assert_close(compositions(first, second, "V"), expected, atol=0, rtol=1e-6)
+
+
+def test_a_score_of_a_millionth_is_found_in_float32():
+    """Summed over squares it is lost: they cancel to 1e-10 at best, whose root is 1e-5."""
+    ov, reads = drawn(0, 2, 6, **LARGE), drawn(2, 2, 6, **LARGE)
+    Q = torch.linalg.qr(ov.right[0, 0].T).Q
+    seen = Q @ (Q.T @ reads.left)
+    first, second = single(ov, LowRank(reads.left - seen + 1.7e-5 * seen, reads.right))
+    found, expected = (
+        t[0, 0, 1] for t in (compositions(first, second, "V"), each_pair(first, second))
+    )
+    assert_close(expected, torch.full_like(expected, 1e-6), atol=1e-7, rtol=0)
+    assert_close(found.double(), expected, atol=2e-8, rtol=0)
+
+
+def test_neither_huge_nor_tiny_circuits_disturb_the_scores_of_others():
+    """In float32 the norms, and the turned factors before them, went to infinity or to 0."""
+    size = torch.tensor([[1e-15, 1e15], [1e18, 1e-18]])[..., None, None]
+    first, second = single(drawn(0, 2, 2, **LARGE), drawn(2, 2, 2, **LARGE))
+    expected = compositions(first, second, "V")
+    wild = [LowRank(m.left * size, m.right * size) for m in (first, second)]
+    assert_close(compositions(*wild, "V"), expected)
+
+
+def test_gradients_of_all_pairs_are_those_of_single_ones():
+    factors = [normal(seed, 2, 1, *size) for seed, size in enumerate([(8, 4), (4, 8)] * 2)]
+
+    def slopes(score):
+        leaves = [t.clone().requires_grad_() for t in factors]
+        return torch.autograd.grad(score(LowRank(*leaves[:2]), LowRank(*leaves[2:])), leaves)
+
+    together = slopes(lambda ov, qk: compositions(ov, qk, "Q").sum())
+    assert_close(together, slopes(lambda ov, qk: composition(ov[0, 0], qk[1, 0], "Q")))
+
+
 def test_composition_reads_the_write_where_its_name_says():
     """One earlier head writes direction 2; each later head reads it in one place only."""
     e = torch.eye(4)

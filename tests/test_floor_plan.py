@@ -10,8 +10,8 @@ import tinyattn
 PACKAGE = Path(tinyattn.__file__).parent
 FLOORS = [
     "shapes weights progress bpe corpus",
-    "attention lowrank circuits norm mlp positions dependence show svg grid draw diagrams flow "
-    "tracks panels detect batches",
+    "attention lowrank pairs circuits norm mlp positions dependence show svg grid draw diagrams "
+    "flow tracks panels detect batches",
     "head stream config",
     "block edits run model",
     "reading checkpoint folding interventions hub interop twins paths score_paths handmade "

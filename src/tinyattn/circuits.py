@@ -8,7 +8,6 @@ reader on the left. The OV circuit says what is carried: with its pattern A, a h
 Every vector is a row. In the column convention W_QK is the same matrix and W_OV is transposed.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from tinyattn.attention import mix
 from tinyattn.lowrank import LowRank
+from tinyattn.pairs import shares_of_later
 from tinyattn.shapes import ShapeError, describe, typed
 
 
@@ -260,19 +260,7 @@ def compositions(
             f"[layer, head], and the same number of each"
         )
     _same_stream("compositions", "first", first, "second", second)
-    read = second.T if kind == "K" else second
-    # The norm of a product does not change when its outer factors are turned: ‖AB CD‖ needs only
-    # R_A B and C R_D, where Q_A R_A = A. That leaves one [rank, rank] block for each pair.
-    layer, head = first.shape[:2]
-    writes, reads = ([m[i].thin() for i in range(layer)] for m in (first, read.T))
-    wrote, taken = ([torch.linalg.matrix_norm(t) for t in side] for side in (writes, reads))
-    found = first.left.new_zeros(layer, head, layer, head)
-    for i, j in itertools.combinations(range(layer), 2):
-        blocks = writes[i].flatten(0, 1) @ reads[j].flatten(0, 1).mT
-        rows, columns = writes[i].shape[-2], reads[j].shape[-2]
-        norms = torch.linalg.vector_norm(blocks.view(head, rows, head, columns), dim=(1, 3))
-        found[i, :, j] = _share(norms, wrote[i][:, None], taken[j])
-    return found
+    return shares_of_later(first, second.T if kind == "K" else second)
 
 
 @typed
