@@ -147,7 +147,7 @@ def anew(page: Any, config: Any, files: Any, autorefs: Any) -> Any:
 
 def indexed(index: Any, page: Any) -> None:
     """In place of the search index's own ``add_entry_from_context``."""
-    key = short(ground, page.content, page.url, page.title, page.meta.get("search"))
+    key = short(ground, page.content, page.url, page.title, page.meta)
     entries = recall(page, "search", key)
     if entries is None:
         before = len(index.entries)

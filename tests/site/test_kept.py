@@ -76,8 +76,10 @@ def test_what_did_not_change_is_kept_to_the_letter(project: Project) -> None:
     assert "Three." in changed["other/index.html"]
     assert "Three." in changed["search/search_index.json"]
     assert changed["pack/index.html"] == site["pack/index.html"]
+    project.write("docs/other.md", "---\ntags: [another]\n---\n\n" + PAGES["docs/other.md"])
+    assert '"tags":["another"]' in project.build()[1]["search/search_index.json"]
     project.write("docs/other.md", PAGES["docs/other.md"])
-    assert project.build() == (["other.md"], site)
+    assert project.build()[1] == site
 
 
 def test_the_reference_follows_the_package(project: Project) -> None:

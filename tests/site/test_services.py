@@ -347,6 +347,9 @@ def test_words_lead_to_the_glossary_where_they_are_used_first(site: Site) -> Non
 # What readers type, and the page that each must find first. No two neighbours share a page, so
 # that no answer passes for the next one.
 QUERIES = {
+    "attention": "attention/one-head/",
+    "color": "conventions/",
+    "huggingface": "model/coming-from/",
     "W_OV": "circuits/a-times-w-ov/",
     "W_O": "attention/why-w-o/",
     "W_QK": "circuits/two-matrices/",
