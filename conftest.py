@@ -14,16 +14,20 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 pytest_collect_file = sybils().pytest()
 
-BUILT = ("test_browser.py", "test_figures.py", "test_services.py", "test_site.py")
-"""These look at the whole built site. It is built once, first, and by one worker."""
+ALL_PAGES = ("test_browser.py", "test_site.py")
+SOME_PAGES = ("test_figures.py", "test_services.py")
+"""These look at the built site. It is built first, by the worker that visits every page of it;
+the other finds the pages kept when it comes to its own, after the documents."""
 
 
 def worker(path: str) -> str:
     """What a worker takes as one piece: a file; or all that share what is costly to make."""
     name = Path(path)
-    if name.name in BUILT:
-        return "the built site"
-    return "tests/test_pages.py" if name.parent.name == "labs" else path  # each trains the lab once
+    if name.name in ALL_PAGES:
+        return "all pages"
+    if name.name in SOME_PAGES:
+        return "some pages"
+    return "documents" if name.name == "test_pages.py" or "labs" in name.parts else path
 
 
 class Pieces(LoadScopeScheduling):
@@ -36,4 +40,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Pieces:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in BUILT)
+    first = ("all pages", "documents", "some pages")
+    place = {name: at for at, name in enumerate(first)}
+    items.sort(key=lambda item: place.get(worker(item.nodeid.partition("::")[0]), len(place)))
