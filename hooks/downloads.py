@@ -6,10 +6,12 @@ its page was made with. ``llms.txt`` lists the Markdown, ``llms-full.txt`` holds
 """
 
 import base64
+import functools
 import hashlib
 import html
 import posixpath
 import zipfile
+from collections.abc import Callable
 from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -51,18 +53,31 @@ def beside(page: Any, ending: str) -> str:
     return (made.parent / f"{name}{ending}").as_posix()
 
 
-def full_links(page: Any, config: Any) -> Any:
+def full_links(source: str, site: str, known: dict[str, str]) -> Callable[[str], str]:
     """How a page's links are written where they do not stand below the site."""
 
     def full(link: str) -> str:
         path, mark, anchor = link.partition("#")
         if ":" in path:
             return link
-        folder = posixpath.dirname(page.file.src_uri)
-        source = posixpath.normpath(posixpath.join(folder, path)) if path else page.file.src_uri
-        return urljoin(config.site_url, addresses.get(source, source)) + mark + anchor
+        folder = posixpath.dirname(source)
+        to = posixpath.normpath(posixpath.join(folder, path)) if path else source
+        return urljoin(site, known.get(to, to)) + mark + anchor
 
     return full
+
+
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+def forms(
+    markdown: str, source: str, stem: str, line: str, site: str, known: tuple[tuple[str, str], ...]
+) -> dict[str, str]:
+    """A page in each form, by the ending of its file; ``line`` installs the package."""
+    parts = taken.cells(markdown, full_links(source, site, dict(known)))
+    made = {".md": taken.as_markdown(parts)}
+    if not source.startswith("reference/") and any(cell.kind == "code" for cell in parts):
+        made[".ipynb"] = taken.as_notebook(parts, line)
+        made[".py"] = taken.as_script(parts, line, stem)
+    return made
 
 
 def on_page_context(context: Any, page: Any, config: Any, nav: Any) -> Any:
@@ -90,21 +105,19 @@ def on_page_context(context: Any, page: Any, config: Any, nav: Any) -> Any:
 
 def on_post_build(config: Any) -> None:
     site = Path(config.site_dir)
+    ground = install(config), config.site_url, tuple(addresses.items())
     whole = []
     for page in ordered:
-        source = page.markdown
-        if page.file.src_uri.startswith("reference/"):
-            source = as_source(source, config)
-        parts = taken.cells(source, full_links(page, config))
-        text = taken.as_markdown(parts)
-        write(site / beside(page, ".md"), text)
-        if page.file.src_uri.startswith("reference/"):
-            continue
-        whole.append(text)
-        if any(cell.kind == "code" for cell in parts):
-            line, stem = install(config), PurePosixPath(beside(page, "")).name
-            write(site / beside(page, ".ipynb"), taken.as_notebook(parts, line))
-            write(site / beside(page, ".py"), taken.as_script(parts, line, stem))
+        markdown, source = page.markdown, page.file.src_uri
+        of_package = source.startswith("reference/")
+        if of_package:
+            markdown = as_source(markdown, config)
+        made = forms(markdown, source, PurePosixPath(beside(page, "")).name, *ground)
+        for ending, text in made.items():
+            write(site / beside(page, ending), text)
+        if not of_package:
+            whole.append(made[".md"])
+        if ".ipynb" in made:
             written = Path(page.file.abs_src_path).read_text(encoding="utf-8")
             write(site / beside(page, ".txt"), written)
     write(site / "llms.txt", contents(config))
