@@ -9,9 +9,7 @@ import base64
 import functools
 import hashlib
 import html
-import posixpath
 import zipfile
-from collections.abc import Callable
 from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -53,26 +51,12 @@ def beside(page: Any, ending: str) -> str:
     return (made.parent / f"{name}{ending}").as_posix()
 
 
-def full_links(source: str, site: str, known: dict[str, str]) -> Callable[[str], str]:
-    """How a page's links are written where they do not stand below the site."""
-
-    def full(link: str) -> str:
-        path, mark, anchor = link.partition("#")
-        if ":" in path:
-            return link
-        folder = posixpath.dirname(source)
-        to = posixpath.normpath(posixpath.join(folder, path)) if path else source
-        return urljoin(site, known.get(to, to)) + mark + anchor
-
-    return full
-
-
 @functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
 def forms(
     markdown: str, source: str, stem: str, line: str, site: str, known: tuple[tuple[str, str], ...]
 ) -> dict[str, str]:
     """A page in each form, by the ending of its file; ``line`` installs the package."""
-    parts = taken.cells(markdown, full_links(source, site, dict(known)))
+    parts = taken.cells(markdown, taken.full_links(source, site, dict(known)))
     made = {".md": taken.as_markdown(parts)}
     if not source.startswith("reference/") and any(cell.kind == "code" for cell in parts):
         made[".ipynb"] = taken.as_notebook(parts, line)

@@ -7,6 +7,7 @@ expressions that draw them. Marks that only the checker reads are gone, numbers 
 import ast
 import io
 import json
+import posixpath
 import re
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from checker import fences
@@ -32,6 +34,20 @@ class Cell:
     kind: str  # prose, code, picture, or the language of another fence
     text: str
     shown: str | None = None  # under code, what it shows; of a picture, its Markdown
+
+
+def full_links(source: str, site: str, known: dict[str, str]) -> Callable[[str], str]:
+    """How a page's links are written where they do not stand below the site."""
+
+    def full(link: str) -> str:
+        path, mark, anchor = link.partition("#")
+        if ":" in path:
+            return link
+        folder = posixpath.dirname(source)
+        to = posixpath.normpath(posixpath.join(folder, path)) if path else source
+        return urljoin(site, known.get(to, to)) + mark + anchor
+
+    return full
 
 
 def cells(markdown: str, link: Callable[[str], str]) -> list[Cell]:
