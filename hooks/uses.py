@@ -40,6 +40,13 @@ def names(source: str, script: bool) -> set[str]:
     return imported & loaded
 
 
+@functools.lru_cache(maxsize=1000)
+def purpose(module: str) -> str:
+    """The first sentence of a module's docstring."""
+    doc = ast.get_docstring(ast.parse(module)) or ""
+    return doc.partition("\n\n")[0].replace("\n", " ")
+
+
 def on_nav(nav: Any, config: Any, files: Any) -> Any:
     used.clear()
     modules.clear()
@@ -87,7 +94,6 @@ def overview(config: Any, link: Any) -> str:
         file = Path(config.config_file_path).parent / "src/tinyattn" / f"{name}.py"
         if not file.is_file():
             continue
-        doc = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-        first = html.escape(doc.partition("\n\n")[0].replace("\n", " "))
+        first = html.escape(purpose(file.read_text(encoding="utf-8")))
         lines.append(f"<li>{link(page, f'<code>{name}</code>')} {first}</li>")
     return f"<ul>{''.join(lines)}</ul>"
