@@ -134,7 +134,7 @@ def test_all_pairs_of_a_model_are_the_single_ones(kind):
             assert found[i, g, j, h] == 0
 
 
-LARGE = {"d_model": 300, "rank": 16}  # more than two blocks of the squares
+LARGE = {"d_model": 300, "rank": 16}  # more rows than are held at a time
 
 
 def each_pair(first: LowRank, second: LowRank) -> torch.Tensor:
