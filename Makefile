@@ -45,7 +45,7 @@ bench: .venv-peers/made
 	.venv-peers/bin/python benchmarks/forward.py
 
 clean:
-	rm -rf .venv .venv-peers site
+	rm -rf .venv .venv-peers .cache site
 
 .venv/made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
