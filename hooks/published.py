@@ -42,11 +42,8 @@ def on_files(files: Any, config: Any) -> Any:
 def feed(changes: Any, files: Any, config: Any) -> str:
     """The changes in the form of Atom, read from their page."""
 
-    def full(link: str) -> str:
-        path, mark, anchor = link.partition("#")
-        known = files.get_file_from_path(path)
-        return urljoin(config.site_url, known.url if known else path) + mark + anchor
-
+    known = {file.src_uri: file.url for file in files}
+    full = taken.full_links(changes.src_uri, config.site_url, known)
     here = urljoin(config.site_url, changes.url)
     text = changes.content_string
     entries, found = [], ENTRY.findall(text)
@@ -85,11 +82,10 @@ def on_env(env: Any, config: Any, files: Any) -> Any:
 
 def on_post_build(config: Any) -> None:
     site = Path(config.site_dir)
-    sheets = sorted(sheet.name for sheet in site.glob("assets/stylesheets/*.css"))
     inside = {page.url: name(page.url) for page in chapters}
     parts = [(page.title, inside[page.url], bound(page, inside)) for page in chapters]
     whole = templates.get_template("book.html").render(
-        config=config, sheets=sheets, parts=parts, page=None, base_url="."
+        config=config, parts=parts, page=None, base_url="."
     )
     (site / "book.html").write_text(whole, encoding="utf-8", newline="\n")
     moved(config, site)

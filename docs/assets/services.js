@@ -28,6 +28,20 @@
     if (event.target.id === "__search") want();
   });
 
+  // The theme's script begins with a measure of the page, and does much after it. Laid out here,
+  // the page can answer between the two.
+  void document.body.offsetHeight;
+
+  // For instant navigation the theme writes out the address of every link, sheets of style among
+  // them, and a browser loads a sheet anew whose address is written to. It is kept from doing so,
+  // but finds the address it would have written when it compares the sheets of two pages.
+  document.querySelectorAll("head link[rel=stylesheet]").forEach(function (link) {
+    var written = link.cloneNode();
+    written.href = link.href;
+    Object.defineProperty(link, "href", {value: link.href, writable: true});
+    Object.defineProperty(link, "outerHTML", {value: written.outerHTML});
+  });
+
   // Pages read to the end, by their address below the site's. The marks are the reader's own.
   var KEY = "tinyattn.read";
   function read() {

@@ -53,6 +53,10 @@ class Reader:
     def open(self, page: str) -> None:
         self.page.goto(self.site.url + page, wait_until="load")
 
+    def settled(self) -> None:
+        """What a page does when it has time is done: its buttons are there, its pictures live."""
+        self.page.wait_for_function(SETTLED)
+
 
 @pytest.fixture(scope="module")
 def reader(browser: Browser, site: Site) -> Iterator[Reader]:
@@ -60,6 +64,11 @@ def reader(browser: Browser, site: Site) -> Iterator[Reader]:
     context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.url)
     yield Reader(context, site)
     context.close()
+
+
+SETTLED = """() => !document.querySelector("figure.picture:not(.live)")
+    && [...document.querySelectorAll("article .highlight:not(.language-output, .doc-signature)")]
+        .every(block => block.querySelector(".md-code__button"))"""
 
 
 def scheme(page: Page, name: str) -> None:
@@ -73,6 +82,39 @@ def test_colours_follow_the_system(reader: Reader) -> None:
     reader.page.wait_for_function(shown.format("slate"))
     reader.page.emulate_media(color_scheme="light")
     reader.page.wait_for_function(shown.format("default"))
+
+
+def test_colours_are_chosen_and_kept(browser: Browser, site: Site) -> None:
+    context = browser.new_context(color_scheme="dark")
+    page = context.new_page()
+
+    def shown() -> tuple[str, str, str]:
+        return (
+            page.evaluate("document.body.dataset.mdColorScheme"),
+            page.locator("meta[name=color-scheme]").get_attribute("content") or "",
+            page.locator("[data-colours]:visible").get_attribute("title") or "",
+        )
+
+    page.goto(site.url)
+    assert shown() == ("slate", "dark", "Colours: as the system, press for light")
+    page.locator("[data-colours]:visible").focus()
+    page.keyboard.press("Enter")
+    assert shown() == ("default", "light", "Colours: light, press for dark")
+    # Come to by a link, which loads no page anew, and then loaded anew.
+    page.wait_for_load_state("networkidle")
+    page.locator("article a[href$='worklog/']").first.click()
+    page.locator("h1", has_text="The worklog, checked").wait_for()
+    assert shown()[0] == "default"
+    page.reload()
+    assert shown() == ("default", "light", "Colours: light, press for dark")
+    page.emulate_media(color_scheme="light")
+    page.locator("[data-colours]:visible").focus()
+    page.keyboard.press("Enter")
+    assert shown()[0] == "slate"
+    assert page.locator("[data-colours]:visible").evaluate("one => one === document.activeElement")
+    page.keyboard.press("Enter")
+    assert shown() == ("default", "light", "Colours: as the system, press for light")
+    context.close()
 
 
 @dataclass(frozen=True)
@@ -92,6 +134,7 @@ def visits(reader: Reader) -> dict[str, Visit]:
     page.set_viewport_size({"width": 360, "height": 800})
     for name in reader.site.pages:
         reader.open(name)
+        reader.settled()
         looks = {}
         for colours in ("slate", "default"):
             scheme(page, colours)
@@ -136,6 +179,7 @@ def test_pictures_and_formulas_are_found(reader: Reader) -> None:
 def test_c11_formulas_survive_navigation(reader: Reader) -> None:
     page = reader.page
     reader.open("")
+    page.wait_for_load_state("networkidle")  # the theme knows by now what pages there are
     page.evaluate("window.stayed = true")
     links = page.eval_on_selector_all(
         ".md-nav--primary a.md-nav__link[href]",
@@ -206,6 +250,7 @@ COPY_ALL = """() => {
 def test_the_clipboard_holds_what_was_copied(reader: Reader, visits: dict[str, Visit]) -> None:
     name = "attention/reading-a-pattern/"
     reader.open(name)
+    reader.settled()
     reader.page.bring_to_front()
     buttons = reader.page.locator("article .language-python button[data-md-type=copy]")
     snippets = [s for s in visits[name].snippets if s["language"] == "python"]
@@ -338,6 +383,7 @@ def test_c16_search_finds(reader: Reader, query: str, first: str) -> None:
 @pytest.mark.parametrize("name", ["", "attention/reading-a-pattern/", "reference/shapes/"])
 def test_axe_finds_nothing(reader: Reader, name: str) -> None:
     reader.open(name)
+    reader.settled()
     for colours, only in (("default", None), ("slate", ["color-contrast"])):
         scheme(reader.page, colours)
         reader.page.wait_for_timeout(300)

@@ -103,7 +103,7 @@
   }
 
   // Where each token of the page stands: in pictures, and alone in italics or as code.
-  let places = new Map();
+  let places = null;
   function index() {
     places = new Map();
     const put = (name, node) => places.set(name, [...(places.get(name) || []), node]);
@@ -133,6 +133,7 @@
 
   function light(names) {
     document.querySelectorAll(".lit").forEach((node) => node.classList.remove("lit"));
+    if (!places) index();
     names.filter((name) => !/^[\d.]*$/.test(name)).forEach((name) =>
       (places.get(name) || []).forEach((node) => node.classList.add("lit")));
   }
@@ -309,14 +310,26 @@
     svg.setAttribute("aria-roledescription", "picture, the arrow keys read its cells");
   }
 
+  // One at a time, whenever the browser has nothing else to do.
+  const idle = window.requestIdleCallback || ((run) => setTimeout(run, 50));
+  let waiting = false;
+  function next() {
+    const figure = document.querySelector("figure.picture:not(.live)");
+    waiting = Boolean(figure);
+    if (!figure) return;
+    wake(figure);
+    idle(next, { timeout: 500 });
+  }
   function start() {
-    document.querySelectorAll("figure.picture:not(.live)").forEach(wake);
-    index();
+    places = null;
+    if (!waiting) idle(next, { timeout: 500 });
+    waiting = true;
   }
 
   // A word of the text lights up in the pictures, too.
   const word = (event) => {
     const node = event.target.closest && event.target.closest("em, code");
+    if (node && !places) index();
     return node && places.get(node.textContent)?.includes(node) ? node.textContent : "";
   };
   document.addEventListener("pointerover", (event) => { if (word(event)) light([word(event)]); });

@@ -1,7 +1,7 @@
 // The cat sat, live: the reader moves a number of a snippet, and what the snippet prints and draws
 // is computed anew. The snippet itself changes with it, so that pasting it gives what is seen.
 // The arithmetic is tinyattn's, in transformer.js. The first state is the page's own.
-(() => {
+(window.requestIdleCallback || setTimeout)(() => {
   "use strict";
   const { from, lists, plus, project, maskScores, causal, pattern, mix, write, attend } = tinyattn;
   const TITLE = "The cat sat, live";
@@ -235,7 +235,7 @@
   const said = make("p", { class: "readout", role: "status" });
   const panel = make("div", { class: "knobs", role: "group", "aria-label": TITLE },
     make("div", {}, choice, slider, box, make("label", {}, on, " head on"), reset), said);
-  figures[0].before(panel);
+  document.querySelector(".room").append(panel);
 
   const described = figures.map((figure) => figure.querySelector("desc"))
     .map((desc) => [desc, desc.textContent]);
@@ -305,4 +305,4 @@
   said.textContent = INVITATION;
   reset.disabled = true;
   follow();
-})();
+});
