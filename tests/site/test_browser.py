@@ -165,6 +165,43 @@ def test_every_page_opens(visits: dict[str, Visit]) -> None:
     assert not faults
 
 
+def test_what_is_laid_out_later_keeps_its_height(reader: Reader) -> None:
+    """Else a page would move under its reader, and links to its sections miss them."""
+    reader.open("worklog/")
+    reader.settled()
+    blocks = reader.page.evaluate(
+        """() => {
+            const blocks = [...document.querySelectorAll("article :is(.highlight, svg)[style]")];
+            return blocks.map(block => {
+                const late = !block.querySelector("code, text").checkVisibility(
+                    {contentVisibilityAuto: true});
+                const before = block.getBoundingClientRect().height;
+                block.style.contentVisibility = "visible";
+                return [late, before, block.getBoundingClientRect().height];
+            });
+        }"""
+    )
+    assert [late for late, _, _ in blocks].count(True) > 20
+    assert not [(before, after) for _, before, after in blocks if abs(before - after) > 0.5]
+
+
+def test_the_sheet_is_loaded_once(reader: Reader) -> None:
+    """The theme writes to the addresses of sheets, and compares those of two pages."""
+    page, asked = reader.page, list[str]()
+    reader.open("glossary/")
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("window.sheet = document.querySelector('link[rel=stylesheet]')")
+    page.wait_for_load_state("networkidle")
+    page.evaluate("document.querySelector('.md-nav--primary a[href$=\"worklog/\"]').click()")
+    page.locator("h1", has_text="The worklog, checked").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(
+        "[...document.querySelectorAll('head link[rel=stylesheet]')].map(one => one === sheet)"
+    ) == [True]
+    assert not [url for url in asked if url.endswith(".css")]
+    assert [url for url in asked if url.endswith("worklog/")]
+
+
 def test_pictures_and_formulas_are_found(reader: Reader) -> None:
     """The test above would pass on pages without any."""
     reader.open("attention/reading-a-pattern/")
