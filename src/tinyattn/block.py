@@ -18,7 +18,7 @@ from tinyattn.head import Heads, merge_heads, split_heads
 from tinyattn.mlp import activate
 from tinyattn.norm import layer_norm, norm_scale, rms_norm
 from tinyattn.positions import rotary
-from tinyattn.shapes import describe
+from tinyattn.shapes import ShapeError, describe
 
 Edit = Callable[[Tensor], Tensor]
 
@@ -41,20 +41,37 @@ class Cache:
 
     def __init__(self) -> None:
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self.pos = 0  # how many positions it holds
         self.real: Tensor | None = None
+        self.filled_by: tuple[nn.Module, tuple[object, ...]] | None = None
 
-    @property
-    def pos(self) -> int:
-        """How many positions it holds."""
-        return self.layers[0][0].shape[-2] if self.layers else 0
+    def begin(self, model: nn.Module, *kind: object) -> None:
+        """Refuse what is not of the model, batch and dtype that filled it.
+
+        Raises:
+            ShapeError: Naming both.
+        """
+        if self.pos and self.filled_by is not None:
+            by, old = self.filled_by
+            if by is not model or old != kind:
+                whose = "of this" if by is model else "of another"
+                raise ShapeError(
+                    f"the cache holds {self.pos} positions {whose} model with batch and dtype "
+                    f"{old}, and the new tokens have {kind}: begin with a new Cache()"
+                )
+        self.filled_by = model, kind
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Put new keys and values behind the old ones, and return all of them."""
-        if layer in self.layers:
-            old_k, old_v = self.layers[layer]
+        if self.pos:  # a pass that broke off may have left more
+            old_k, old_v = (t[..., : self.pos, :] for t in self.layers[layer])
             k, v = torch.cat([old_k, k], dim=-2), torch.cat([old_v, v], dim=-2)
         self.layers[layer] = k, v
         return k, v
+
+    def end(self, pos: int, real: Tensor | None) -> None:
+        """Count the positions of a pass, once it is through."""
+        self.pos, self.real = pos, real
 
     def __repr__(self) -> str:
         return f"Cache({self.pos} positions)"
@@ -78,16 +95,22 @@ class Scene:
             return value
         new = self.edits[name](value)
         if not isinstance(new, Tensor):
-            raise TypeError(
-                f"edit of {name!r}: it returned {new!r} in place of {describe(value)}: return a "
-                f"tensor of that shape"
-            )
+            raise TypeError(not_a_tensor(name, value, new))
         if (new.shape, new.dtype, new.device) != (value.shape, value.dtype, value.device):
             raise ValueError(
                 f"edit of {name!r}: it is {describe(value)} on {value.device} and was replaced by "
                 f"{describe(new)} on {new.device}: keep shape, dtype and device"
             )
         return new
+
+
+def not_a_tensor(name: str, value: Tensor, new: object) -> str:
+    """Say of an edit that it returned something else than a tensor."""
+    what = "None" if new is None else f"a {type(new).__name__}"
+    return (
+        f"edit of {name!r}: it returned {what} in place of {describe(value)}: return a tensor of "
+        f"that shape"
+    )
 
 
 class Norm(nn.Module):
@@ -175,7 +198,15 @@ class Block(nn.Module):
         """The stream after the block. ``keep`` receives it before each of its sub-layers.
 
         Without a scene the block is on its own: positions count from 0 and nothing is edited.
+
+        Raises:
+            ShapeError: If ``x`` is no stream of the block's width.
         """
+        if x.ndim < 2 or x.shape[-1] != self.config.d_model:
+            raise ShapeError(
+                f"Block: x is {describe(x)}, but must be [*batch, pos, d_model] with d_model = "
+                f"{self.config.d_model}"
+            )
         if scene is None:
             places = torch.arange(x.shape[-2], device=x.device)
             scene = Scene(places, causal=self.config.causal)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tinyattn.block import Edit
+from tinyattn.block import Edit, not_a_tensor
 from tinyattn.config import Config
 from tinyattn.shapes import describe, inspectable
 
@@ -99,6 +99,28 @@ def as_edit(name: str, wanted: Any) -> Edit:
     )
 
 
+def as_edits(edits: Mapping[str, Any], config: Config) -> dict[str, Edit]:
+    """Make edits of all that is to be put somewhere, by name.
+
+    Raises:
+        TypeError: If they are not given by name, or one is none.
+        ValueError: If there is no activation of a name.
+
+    Examples:
+        >>> from tinyattn import Config
+        >>> from tinyattn.edits import as_edits
+        >>> config = Config(d_model=4, d_head=2, n_heads=2, n_layers=1, d_vocab=5, n_ctx=6)
+        >>> list(as_edits({"0.z": lambda z: 0 * z}, config))
+        ['0.z']
+    """
+    if not isinstance(edits, Mapping):
+        raise TypeError(
+            f"edits are a {type(edits).__name__}: give them by name, {{'0.z': lambda z: 0 * z}}"
+        )
+    check_names(edits, config)
+    return {name: as_edit(name, wanted) for name, wanted in edits.items()}
+
+
 def prepare(edits: Mapping[str, Edit], changes: dict[str, float]) -> dict[str, Edit]:
     """The edits as a pass applies them: heads as slices of ``z``, and every change noted.
 
@@ -153,7 +175,8 @@ def _later(config: Config) -> tuple[str, ...]:
 def _noted(name: str, edit: Edit, changes: dict[str, float]) -> Edit:
     def noted(value: Tensor) -> Tensor:
         new = edit(value.clone())  # an edit in place changes its copy, and is seen to change it
-        if inspectable(value) and isinstance(new, Tensor) and new.shape == value.shape:
+        alike = isinstance(new, Tensor) and (new.shape, new.device) == (value.shape, value.device)
+        if alike and inspectable(value):
             moved = new.detach() != value.detach()  # −∞ stays −∞, which a difference cannot say
             if moved.any():
                 change = float((new.detach() - value.detach())[moved].abs().max())
@@ -167,10 +190,12 @@ def _on_head(head: int, name: str, edit: Edit) -> Edit:
     def on_head(z: Tensor) -> Tensor:
         old = z[..., head, :, :]
         new = edit(old)
-        if (new.shape, new.dtype) != (old.shape, old.dtype):
+        if not isinstance(new, Tensor):
+            raise TypeError(not_a_tensor(name, old, new))
+        if (new.shape, new.dtype, new.device) != (old.shape, old.dtype, old.device):
             raise ValueError(
-                f"edit of {name!r}: its z is {describe(old)} and was replaced by {describe(new)}: "
-                f"a head is edited at z, keep shape and dtype"
+                f"edit of {name!r}: its z is {describe(old)} on {old.device} and was replaced by "
+                f"{describe(new)} on {new.device}: a head is edited at z, keep shape and dtype"
             )
         parts = [*z.unbind(-3)]
         parts[head] = new

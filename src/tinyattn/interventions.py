@@ -130,10 +130,21 @@ def _mean(name: str, source: Run) -> Edit:
     real = source.real
     if real is None:
         real = torch.ones_like(source.tokens, dtype=torch.bool)
+    if not real.any():
+        raise ValueError(
+            f"ablate: the mean of {name} is over no token: {describe(source.tokens)} holds none "
+            f"that is real"
+        )
     weight = (real.unsqueeze(-2) if per_head else real).unsqueeze(-1).to(value.dtype)
     axes = [axis for axis in range(value.ndim - 1) if not (per_head and axis == value.ndim - 3)]
     mean = (value * weight).sum(dim=axes, keepdim=True) / real.sum()
-    return lambda old: mean.reshape(mean.shape[-3:] if per_head else mean.shape[-1:]).expand_as(old)
+    mean = mean.reshape(mean.shape[-3:] if per_head else mean.shape[-1:])
+
+    def put(old: Tensor) -> Tensor:
+        own = (*old.shape[-3:-2], 1, old.shape[-1]) if per_head else old.shape[-1:]
+        return mean.expand_as(old) if mean.shape == own else mean  # which is refused, and named
+
+    return put
 
 
 def _shuffled(source: Run, run: Run, generator: torch.Generator | None) -> Tensor:
@@ -157,8 +168,8 @@ def _rows(value: Tensor, rows: Tensor) -> Edit:
 
 def _at(value: Tensor, pos: int | None) -> Edit:
     def put(old: Tensor) -> Tensor:
-        if pos is None:
-            return value
+        if pos is None or (value.shape, value.dtype) != (old.shape, old.dtype):
+            return value  # if it does not fit, it is refused, and named
         new = old.clone()
         new[..., pos, :] = value[..., pos, :]
         return new

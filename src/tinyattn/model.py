@@ -6,6 +6,7 @@ state dict holds all there is.
 """
 
 import functools
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,12 +19,12 @@ from torch import Tensor, nn
 from tinyattn.attention import causal_mask
 from tinyattn.block import Block, Cache, Edit, Norm, Scene
 from tinyattn.config import Config
-from tinyattn.edits import as_edit, check_names, layer_of, prepare, warn_if_unchanged
+from tinyattn.edits import as_edits, layer_of, prepare, warn_if_unchanged
 from tinyattn.head import Heads
 from tinyattn.positions import sinusoidal
 from tinyattn.progress import progress
 from tinyattn.run import Run
-from tinyattn.shapes import ShapeError, describe, inspectable
+from tinyattn.shapes import ShapeError, describe, inspectable, typed
 
 
 class Transformer(nn.Module):
@@ -79,6 +80,14 @@ class Transformer(nn.Module):
             return self.W_E.T.clone()
         return super().__getattr__(name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "W_U" and self.config.tied:
+            raise AttributeError(
+                "Transformer: the model is tied, so its W_U is W_E transposed: set W_U in a copy "
+                "whose unembedding is its own, untie(model)"
+            )
+        super().__setattr__(name, value)
+
     def _draw(self, generator: torch.Generator) -> None:
         """Draw weights so that every vector begins with entries of about variance 1.
 
@@ -109,8 +118,11 @@ class Transformer(nn.Module):
 
         Raises:
             IndexError: If there is no such layer.
+            TypeError: If it is no whole number.
         """
         n_layers = self.config.n_layers
+        if isinstance(layer, bool) or not isinstance(layer, int):
+            raise TypeError(f"Transformer: layer is {layer!r}: give a whole number")
         if not -n_layers <= layer < n_layers:
             raise IndexError(f"Transformer: no layer {layer} among n_layers = {n_layers}")
         return self.layers[layer].heads
@@ -139,7 +151,10 @@ class Transformer(nn.Module):
         tokens = self._tokens(tokens)
         scene = self._scene(tokens, real, cache, prepare(self._edits, self._changes))
         x = self.start(tokens, scene)
-        return self._from(0, x, scene, keep)
+        logits = self._from(0, x, scene, keep)
+        if cache is not None:
+            cache.end(cache.pos + tokens.shape[-1], scene.real)
+        return logits
 
     def run(
         self,
@@ -161,7 +176,7 @@ class Transformer(nn.Module):
             TypeError: If tokens are not whole numbers.
             ValueError: If a token is not in the vocabulary, or there are too many positions.
         """
-        tokens, stream = self._tokens(tokens), list[Tensor]()
+        tokens, stream = self._tokens(tokens).clone(), list[Tensor]()  # they may change later
         scene = self._scene(tokens, real, None, prepare(self._edits, {}))
         with torch.set_grad_enabled(grad):
             logits = self(tokens, real=real, keep=stream)
@@ -179,8 +194,7 @@ class Transformer(nn.Module):
 
     def rerun(self, run: Run, edits: Mapping[str, Any]) -> Run:
         """What :meth:`Run.with_` does: again from the first layer that an edit touches."""
-        check_names(edits, self.config)
-        new = {name: as_edit(name, wanted) for name, wanted in edits.items()}
+        new = as_edits(edits, self.config)
         both, changes = {**run.edits, **new}, dict[str, float]()
         scene = replace(run.scene, edits=prepare(both, changes))
         layer = min((layer_of(name) for name in new), default=self.config.n_layers)
@@ -213,8 +227,7 @@ class Transformer(nn.Module):
         Warns:
             NothingChanged: If no pass inside was changed.
         """
-        check_names(edits, self.config)
-        new = {name: as_edit(name, wanted) for name, wanted in edits.items()}
+        new = as_edits(edits, self.config)
         before = self._edits, self._changes
         self._edits, self._changes = {**self._edits, **new}, {}
         try:
@@ -243,11 +256,21 @@ class Transformer(nn.Module):
     def unembed(
         self, x: Float[Tensor, "*batch pos d_model"]
     ) -> Float[Tensor, "*batch pos d_vocab"]:
-        """Read the stream as logits: the final norm with its weights, ``W_U``, and ``b_U``."""
+        """Read the stream as logits: the final norm with its weights, ``W_U``, and ``b_U``.
+
+        Raises:
+            ShapeError: If ``x`` has another width.
+        """
+        if x.shape[-1:] != self.W_E.shape[1:]:
+            raise ShapeError(
+                f"Transformer.unembed: x is {describe(x)}, but must be [*batch, pos, d_model] with "
+                f"d_model = {self.config.d_model}"
+            )
         x = self.norm_final(x)
         logits = x @ (self.W_E.T if self.config.tied else self.W_U)
         return logits if self.b_U is None else logits + self.b_U
 
+    @typed
     @torch.no_grad()
     def generate(
         self,
@@ -258,7 +281,7 @@ class Transformer(nn.Module):
         generator: torch.Generator | None = None,
         real: Bool[Tensor, "*batch pos"] | None = None,
         show_progress: bool = True,
-    ) -> Int[Tensor, "*batch pos"]:
+    ) -> Int[Tensor, "*batch longer"]:
         """Continue the tokens, one at a time. Each pass reads one token and the cache.
 
         Args:
@@ -274,7 +297,9 @@ class Transformer(nn.Module):
             The tokens given and the new ones.
 
         Raises:
-            ValueError: If they would not fit the model's positions.
+            ShapeError: If an argument is of another kind.
+            ValueError: If they would not fit the model's positions, or the temperature is no
+                finite number from 0 on.
         """
         tokens, cache = self._tokens(tokens), Cache()
         pos, n_ctx = tokens.shape[-1], self.config.n_ctx
@@ -283,10 +308,10 @@ class Transformer(nn.Module):
                 f"generate: {pos} tokens and {new} new ones make {pos + new} positions, but "
                 f"n_ctx = {n_ctx}: ask for 0 to {max(0, n_ctx - pos)} new ones"
             )
-        if temperature < 0 or (temperature and generator is None):
+        if not 0 <= temperature < math.inf or (temperature and generator is None):
             raise ValueError(
                 f"generate: temperature = {temperature} with generator = {generator}: give 0, or a "
-                f"number above 0 and a generator, torch.Generator().manual_seed(0)"
+                f"finite number above 0 and a generator, torch.Generator().manual_seed(0)"
             )
         if real is not None and not real[..., -1].all():
             raise ValueError("generate: the last token is padding: pad on the left")
@@ -295,7 +320,9 @@ class Transformer(nn.Module):
             logits = self(latest, real=real, cache=cache)[..., -1, :]
             real = None
             if temperature:
-                odds = (logits / temperature).softmax(dim=-1).reshape(-1, logits.shape[-1])
+                below = logits - logits.amax(dim=-1, keepdim=True)  # divided, 0 stays finite
+                below = below / max(temperature, torch.finfo(below.dtype).tiny)
+                odds = below.softmax(dim=-1).reshape(-1, logits.shape[-1])
                 latest = torch.multinomial(odds, 1, generator=generator)
                 latest = latest.reshape(*tokens.shape[:-1], 1)
             else:
@@ -313,6 +340,10 @@ class Transformer(nn.Module):
     def _tokens(self, tokens: Any) -> Tensor:
         """Tokens as a tensor of numbers that are in the vocabulary."""
         if not isinstance(tokens, Tensor):
+            if isinstance(tokens, str):
+                raise ShapeError(
+                    f"tokens are not one array of whole numbers but a text, {tokens!r}: encode it"
+                )
             try:
                 tokens = torch.as_tensor(tokens, device=self.W_E.device)
             except (TypeError, ValueError, RuntimeError) as error:
@@ -322,12 +353,14 @@ class Transformer(nn.Module):
                 ) from None
         if not tokens.numel() and tokens.ndim == 1:
             raise ShapeError("tokens are empty: give at least one, such as [0]")
+        if tokens.layout is not torch.strided:
+            raise ShapeError(f"tokens are {tokens.layout}, but must be dense: tokens.to_dense()")
+        if tokens.ndim == 0 or tokens.shape[-1] == 0:
+            raise ShapeError(f"tokens are {describe(tokens)}, but must be [*batch, pos], pos ≥ 1")
         if tokens.dtype == torch.bool or tokens.is_floating_point() or tokens.is_complex():
             raise ShapeError(
                 f"tokens are {describe(tokens)}, but must be whole numbers: tokens.long()"
             )
-        if tokens.ndim == 0 or tokens.shape[-1] == 0:
-            raise ShapeError(f"tokens are {describe(tokens)}, but must be [*batch, pos], pos ≥ 1")
         if tokens.device != self.W_E.device:
             raise ShapeError(
                 f"tokens are on {tokens.device} and the model on {self.W_E.device}: move one, "
@@ -347,9 +380,18 @@ class Transformer(nn.Module):
         self, tokens: Tensor, real: Tensor | None, cache: Cache | None, edits: dict[str, Edit]
     ) -> Scene:
         """Where each token stands and whom it may look at."""
-        pos, past, causal = tokens.shape[-1], cache.pos if cache else 0, self.config.causal
-        if cache is not None and not causal:
-            raise ValueError("a cache needs a causal model: earlier positions would see later ones")
+        causal = self.config.causal
+        if cache is not None:
+            if not isinstance(cache, Cache):
+                raise ShapeError(
+                    f"cache is a {type(cache).__name__}: give a tinyattn.block.Cache()"
+                )
+            if not causal:
+                raise ValueError(
+                    "a cache needs a causal model: earlier positions would see later ones"
+                )
+            cache.begin(self, list(tokens.shape[:-1]), self.W_E.dtype)
+        pos, past = tokens.shape[-1], cache.pos if cache is not None else 0
         whole = _all_real(tokens, real, cache)
         if whole is None:
             places, count = torch.arange(past, past + pos, device=tokens.device), past + pos
@@ -357,7 +399,7 @@ class Transformer(nn.Module):
             causal = causal and not past
         else:
             places = (whole.cumsum(dim=-1) - 1).clamp(min=0)[..., past:]
-            count = int(whole.sum(dim=-1).max()) if inspectable(whole) else 0
+            count = int(whole.sum(dim=-1).max()) if whole.numel() and inspectable(whole) else 0
             mask = whole[..., None, None, :].expand(*whole.shape[:-1], 1, pos, past + pos)
             if causal:
                 mask = mask & causal_mask(pos, past + pos, tokens.device)
@@ -367,8 +409,6 @@ class Transformer(nn.Module):
                 f"{count} positions, but the model has n_ctx = {self.config.n_ctx}: "
                 f"give at most {self.config.n_ctx} tokens"
             )
-        if cache is not None:
-            cache.real = whole
         added = None
         if self.config.positions == "shortformer" and self.W_pos is not None:
             added = self.W_pos[places]
@@ -386,7 +426,7 @@ def _all_real(tokens: Tensor, real: Tensor | None, cache: Cache | None) -> Tenso
             f"{tokens.device}: give one bool for each token, True where it is real"
         )
     if cache is None or not cache.pos:
-        return real
+        return None if real is None else real.clone()  # the caller may change it later
     if real is None and cache.real is None:
         return None
     old = torch.ones(*tokens.shape[:-1], cache.pos, dtype=torch.bool, device=tokens.device)
