@@ -3,14 +3,27 @@
 A test is named after its case; the docstring says what happened here.
 """
 
+import json
 import math
 
 import pytest
 import torch
 from draws import normal
 
-from tinyattn import Config, Transformer, ablate, patch, untie
+from tinyattn import (
+    Config,
+    Transformer,
+    ablate,
+    from_gpt2,
+    from_hf,
+    from_torch,
+    load_model,
+    patch,
+    save_model,
+    untie,
+)
 from tinyattn.block import Cache
+from tinyattn.weights import read_weights, write_weights
 
 CONFIG = Config(8, 4, n_heads=2, n_layers=2, d_vocab=5, n_ctx=8)
 MODEL = Transformer(CONFIG)
@@ -149,3 +162,160 @@ def test_a25_what_a_model_is_asked_for_wrongly_is_named():
     for shape in ((3, 5), (8,)):
         with pytest.raises(ValueError, match=r"Block: x is float32\[.*d_model = 8"):
             MODEL.layers[0](normal(0, *shape).float())
+
+
+GPT2 = {"n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 6, "n_positions": 5}
+
+
+def gpt2(**more) -> tuple[dict, dict]:
+    """A small state dict under GPT-2's names, and its config."""
+    shapes = {"wte.weight": (6, 8), "wpe.weight": (5, 8)}
+    shapes |= {f"{norm}.{what}": (8,) for norm in ("ln_f", "h.0.ln_1", "h.0.ln_2")
+               for what in ("weight", "bias")}  # fmt: skip
+    for name, shape in (("attn.c_attn", (8, 24)), ("attn.c_proj", (8, 8)),
+                        ("mlp.c_fc", (8, 32)), ("mlp.c_proj", (32, 8))):  # fmt: skip
+        shapes |= {f"h.0.{name}.weight": shape, f"h.0.{name}.bias": shape[1:]}
+    state = {name: normal(n, *shape).float() for n, (name, shape) in enumerate(shapes.items())}
+    return GPT2, {**state, **more}
+
+
+LLAMA = {"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2, "vocab_size": 6,
+         "num_hidden_layers": 1, "max_position_embeddings": 7, "intermediate_size": 10}  # fmt: skip
+
+
+def llama(**more) -> dict:
+    shapes = {"embed_tokens": (6, 8), "norm": (8,)}
+    shapes |= {f"layers.0.{norm}_layernorm": (8,) for norm in ("input", "post_attention")}
+    shapes |= {f"layers.0.self_attn.{what}_proj": (8, 8) for what in "qkvo"}
+    shapes |= {f"layers.0.mlp.{what}_proj": (10, 8) for what in ("up", "gate")}
+    shapes |= {"layers.0.mlp.down_proj": (8, 10)}
+    state = {f"model.{name}.weight": normal(n, *s).float() for n, (name, s) in
+             enumerate(shapes.items())}  # fmt: skip
+    return {**state, "lm_head.weight": normal(99, 6, 8).float(), **more}
+
+
+@pytest.mark.parametrize(
+    "name", ["h.1.ln_1.weight", "h.0.attn.lora_A", "h.0.crossattention.c_attn.weight"]
+)
+def test_b13_a_weight_that_no_part_takes_is_refused(name):
+    """A layer too many, or an adapter, was left out, and the logits were of another model."""
+    with pytest.raises(ValueError, match=rf"does not fit its config: nothing here takes {name}"):
+        from_gpt2(gpt2(**{name: torch.ones(8)}))
+    norm = {f"model.layers.{n}.self_attn.q_norm.weight": torch.ones(4) for n in range(6)}
+    with pytest.raises(ValueError, match=r"nothing here takes layers.0.*, and 2 more"):
+        from_hf((LLAMA, llama(**norm)))
+
+
+def test_b13_masks_of_old_checkpoints_are_left_out():
+    masks = {"h.0.attn.bias": torch.ones(1, 1, 5, 5), "h.0.attn.masked_bias": torch.tensor(-1e4)}
+    assert torch.equal(from_gpt2(gpt2(**masks))([1, 2]), from_gpt2(gpt2())([1, 2]))
+
+
+def test_b13_a_bias_of_the_mlp_alone_is_not_lost():
+    """Only biases of attention were looked for."""
+    bias = {"model.layers.0.mlp.up_proj.bias": torch.arange(10.0)}
+    with_it, without = (from_hf((LLAMA, llama(**more))) for more in (bias, {}))
+    assert with_it.layers[0].b_in.tolist() == list(range(10))
+    assert not torch.equal(with_it([1, 2]), without([1, 2]))
+
+
+def test_b12_a_tie_that_the_weights_do_not_have_is_refused():
+    """The unembedding of the file was dropped for the embedding."""
+    with pytest.raises(ValueError, match=r"said to be tied, but lm_head.weight is not the embed"):
+        from_gpt2(gpt2(**{"lm_head.weight": torch.ones(6, 8)}))
+    config, state = gpt2()
+    assert from_gpt2((config, {**state, "lm_head.weight": state["wte.weight"]})).config.tied
+    with pytest.raises(ValueError, match=r"said to be tied"):
+        from_hf(({**LLAMA, "tie_word_embeddings": True}, llama()))
+
+
+def test_b13_a_config_that_is_another_is_named():
+    """Half-turned heads were turned whole; 0 heads ended in a division by zero."""
+    for more in (
+        {"partial_rotary_factor": 0.5},
+        {"rope_parameters": {"partial_rotary_factor": 0.5}},
+    ):
+        with pytest.raises(ValueError, match=r"partial_rotary_factor = 0.5: only 1.0 is built"):
+            from_hf(({**LLAMA, **more}, llama()))
+    for n_head in (0, "2", None, True):
+        with pytest.raises(ValueError, match=rf"has n_head = {n_head!r}, but must have a whole"):
+            from_gpt2(({**GPT2, "n_head": n_head}, {}))
+
+
+def test_b13_a_pair_may_hold_a_config_object_and_nothing_else():
+    class Given:
+        def to_dict(self):
+            return GPT2
+
+    assert from_gpt2((Given(), gpt2()[1])).config.d_model == 8
+    for wrong in ((GPT2, gpt2()[1], 1), (GPT2, [1]), MODEL):
+        with pytest.raises(TypeError, match=r"is no model: give a folder"):
+            from_gpt2(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64, "float16"])
+def test_b12_a_dtype_that_cannot_hold_weights_is_refused(dtype, tmp_path):
+    """int8 rounded every weight to a whole number, and said nothing."""
+    path = tmp_path / "model.safetensors"
+    save_model(MODEL, path)
+    for call in (
+        lambda: save_model(MODEL, path, dtype=dtype),
+        lambda: load_model(path, dtype=dtype),
+        lambda: from_gpt2(gpt2(), dtype=dtype),
+    ):
+        with pytest.raises(ValueError, match=r"dtype is .*: give a floating one"):
+            call()
+    assert torch.equal(load_model(path).W_E, MODEL.W_E)
+
+
+def test_b12_what_cannot_be_saved_is_named(tmp_path):
+    with pytest.raises(TypeError, match=r"a Run is no model: give a Transformer"):
+        save_model(MODEL.run([1]), tmp_path / "m")
+    with pytest.raises(TypeError, match=r"the note 'step' is 3: give a string"):
+        save_model(MODEL, tmp_path / "m", step=3)
+    with pytest.raises(FileNotFoundError, match=r"no folder .*gone: make it first"):
+        save_model(MODEL, tmp_path / "gone" / "m")
+    for name, t in (("W", [1.0]), ("W", torch.eye(2).to_sparse()), ("__metadata__", torch.ones(1))):
+        with pytest.raises(ValueError, match=rf"{name} is "):
+            write_weights(tmp_path / "m", {name: t})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [[], 3, {"a": 3}, {"a": {}}, {"__metadata__": 3}, {"a": {"shape": 1, "data_offsets": 2}},
+     {"a": {"dtype": "F32", "shape": [1], "data_offsets": [4]}},
+     {"a": {"dtype": "F32", "shape": [1], "data_offsets": ["0", "4"]}},
+     {"a": {"dtype": 3, "shape": [1], "data_offsets": [0, 4]}}],
+)  # fmt: skip
+def test_b13_a_damaged_header_is_named(header, tmp_path):
+    """It ended in KeyError: 'data_offsets', or worse."""
+    text, path = json.dumps(header).encode(), tmp_path / "w.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(4))
+    with pytest.raises(ValueError, match=r"w\.safetensors is not a safetensors file"):
+        read_weights(path)
+
+
+@pytest.mark.parametrize("config", ["{}", "[]", "nope", json.dumps({**vars(CONFIG), "new": 1})])
+def test_b13_a_damaged_config_is_named(config, tmp_path):
+    write_weights(tmp_path / "m", dict(MODEL.state_dict()), {"config": config})
+    with pytest.raises(ValueError, match=r"holds a config that is none \(.*\): damaged file"):
+        load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize("t", [torch.ones(6, 8, device="meta"), [1.0], torch.ones(6, 8) * 1j])
+def test_b13_weights_without_numbers_are_named(t):
+    """Complex ones lost their imaginary part."""
+    with pytest.raises(ValueError, match=r"W_E is .*: give tensors of real numbers"):
+        from_gpt2(gpt2(**{"wte.weight": t}))
+
+
+def test_b10_two_norms_of_different_eps_are_refused():
+    """The second norm took the eps of the first."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, norm_first=True)
+    layer.norm2.eps = 0.5
+    with pytest.raises(ValueError, match=r"norm1 has eps = 1e-05 and norm2 0.5"):
+        from_torch(layer)
+    layer.norm2 = torch.nn.RMSNorm(8)
+    with pytest.raises(ValueError, match=r"norm2 is RMSNorm.*give a layer norm with weights"):
+        from_torch(layer)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tinyattn.config import Config
 from tinyattn.model import Transformer
+from tinyattn.shapes import describe
 from tinyattn.weights import read_weights, write_weights
 
 
@@ -24,6 +25,11 @@ def save_model(
         dtype: Of the numbers in the file; half precision halves it.
         notes: Anything worth saying about the weights, kept in the header.
 
+    Raises:
+        FileNotFoundError: If the folder is missing.
+        TypeError: If it is no model, or a note no string.
+        ValueError: If ``dtype`` is not floating point, or a note is called "config".
+
     Examples:
         >>> import tempfile
         >>> from tinyattn import Config, Transformer, load_model, save_model
@@ -33,6 +39,14 @@ def save_model(
         >>> bool((load_model(path)([1, 2]) == model([1, 2])).all())
         True
     """
+    if not isinstance(model, Transformer):
+        raise TypeError(f"save_model: a {type(model).__name__} is no model: give a Transformer")
+    _floating("save_model", dtype or torch.float32)
+    wrong = next((name for name, note in notes.items() if not isinstance(note, str)), None)
+    if wrong is not None:
+        raise TypeError(f"save_model: the note {wrong!r} is {notes[wrong]!r}: give a string")
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"save_model: no folder {Path(path).parent}: make it first")
     if "config" in notes:
         raise ValueError("save_model: the note 'config' is written by itself: choose another name")
     state = {name: t if dtype is None else t.to(dtype) for name, t in model.state_dict().items()}
@@ -59,7 +73,11 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Trans
     state, notes = read_weights(path)
     if "config" not in notes:
         raise ValueError(f"{path} holds no config: it was not written by save_model")
-    return assemble(Config(**json.loads(notes["config"])), state, dtype=dtype, source=str(path))
+    try:
+        config = Config(**json.loads(notes["config"]))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} holds a config that is none ({error}): damaged file") from None
+    return assemble(config, state, dtype=dtype, source=str(path))
 
 
 def assemble(
@@ -87,6 +105,12 @@ def assemble(
         Traceback (most recent call last):
         ValueError: state does not fit the config: W_E is missing; W_U is missing
     """
+    _floating(source, dtype)
+    for name, t in state.items():
+        if not isinstance(t, Tensor) or t.is_meta or t.is_complex():
+            what = f"a {type(t).__name__}"
+            what = f"{describe(t)} on {t.device}" if isinstance(t, Tensor) else what
+            raise ValueError(f"{source}: {name} is {what}: give tensors of real numbers")
     with torch.device("meta"):
         model = Transformer(config)
     wanted = {name: list(t.shape) for name, t in model.state_dict().items()}
@@ -107,3 +131,8 @@ def assemble(
         value = nn.Parameter(empty.copy_(state[name]))
         setattr(model.get_submodule(owner), parameter, value)
     return model
+
+
+def _floating(source: str, dtype: object) -> None:
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"{source}: dtype is {dtype!r}: give a floating one, torch.float16")

@@ -26,6 +26,9 @@ ACTIVATIONS = {
     "swish": "silu",
 }
 LLAMAS = ("llama", "mistral", "qwen2")
+LAYERS = ("n_layer", "num_hidden_layers")
+COMPUTED = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
+"""Endings of what old checkpoints keep and nobody needs: causal masks and rotary angles."""
 
 
 def from_hf(source: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -90,12 +93,14 @@ def from_gpt2(source: Any, *, dtype: torch.dtype = torch.float32) -> Transformer
 
 def _source(source: Any) -> tuple[dict[str, Any], dict[str, Tensor], str]:
     """Config, weights, and what to call them in an error."""
-    if isinstance(source, tuple):
+    if isinstance(source, tuple) and len(source) == 2:
         about, state = source
-        return dict(about), dict(state), "the state dict"
+        about = about.to_dict() if hasattr(about, "to_dict") else about
+        if isinstance(about, Mapping) and isinstance(state, Mapping):
+            return dict(about), dict(state), "the state dict"
     if isinstance(source, str | Path):
         return (*read_folder(model_folder(source)), str(source))
-    if hasattr(source, "state_dict") and hasattr(source, "config"):
+    if hasattr(source, "state_dict") and hasattr(getattr(source, "config", None), "to_dict"):
         state = {name: t.detach() for name, t in source.state_dict().items()}
         return source.config.to_dict(), state, type(source).__name__
     raise TypeError(
@@ -105,7 +110,8 @@ def _source(source: Any) -> tuple[dict[str, Any], dict[str, Tensor], str]:
 
 
 def _gpt2(about: dict[str, Any], state: dict, name: str, dtype: torch.dtype) -> Transformer:
-    _refuse(name, about, {"scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True})
+    usual = {"scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True}
+    _refuse(name, about, {**usual, "add_cross_attention": False})
     state = {key.removeprefix("transformer."): t for key, t in state.items()}
     d_model, n_heads = _need(about, name, "n_embd", "n_head")
     _whole(name, d_model, n_heads)
@@ -142,19 +148,20 @@ def _gpt2(about: dict[str, Any], state: dict, name: str, dtype: torch.dtype) -> 
             ours[f"{new}W_{side}"] = take(f"{old}mlp.{theirs}.weight")
             ours[f"{new}b_{side}"] = take(f"{old}mlp.{theirs}.bias")
     ours["norm_final.gain"], ours["norm_final.bias"] = take("ln_f.weight"), take("ln_f.bias")
-    if not config.tied:
-        ours["W_U"] = take("lm_head.weight").T
+    take.unembedding(config, ours)
+    take.rest()
     return assemble(config, ours, dtype=dtype, source=name)
 
 
 def _llama(about: dict[str, Any], state: dict, name: str, dtype: torch.dtype) -> Transformer:
+    _refuse(name, about, {"partial_rotary_factor": 1.0})
     d_model, n_heads = _need(about, name, "hidden_size", "num_attention_heads")
     n_kv_heads = about.get("num_key_value_heads") or n_heads
     d_head = about.get("head_dim") or d_model // n_heads
     n_ctx = _need(about, name, "max_position_embeddings")[0]
     if about.get("sliding_window") and about.get("use_sliding_window", True):
         n_ctx = min(n_ctx, about["sliding_window"])  # within one window nothing slides
-    biases = any(".self_attn." in key and key.endswith(".bias") for key in state)
+    biases = any(".layers." in f".{key}" and key.endswith("_proj.bias") for key in state)
     config = Config(
         d_model=d_model,
         d_head=d_head,
@@ -195,18 +202,19 @@ def _llama(about: dict[str, Any], state: dict, name: str, dtype: torch.dtype) ->
                 ours[f"{new}b_{what}"] = take.optional(f"{old}mlp.{theirs}_proj.bias", width)
         if biases:
             ours[f"{new}b_O"] = take.optional(f"{old}self_attn.o_proj.bias", d_model)
-    if not config.tied:
-        ours["W_U"] = take("lm_head.weight").T
+    take.unembedding(config, ours)
+    take.rest()
     return assemble(config, ours, dtype=dtype, source=name)
 
 
 class _Taker:
-    """Takes weights by name and shape out of a state dict, and says which is missing."""
+    """Takes weights by name and shape out of a state dict, and says which is missing or left."""
 
     def __init__(self, source: str, state: Mapping[str, Tensor]) -> None:
-        self.source, self.state = source, state
+        self.source, self.state, self.taken = source, state, set[str]()
 
     def __call__(self, name: str, *shape: int) -> Tensor:
+        self.taken.add(name)
         if name not in self.state:
             some = ", ".join(sorted(self.state)[:4]) or "nothing"
             raise ValueError(f"{self.source} has no weight {name}: it holds {some}, …")
@@ -222,6 +230,29 @@ class _Taker:
         """A bias that not every model has: zeros where it is missing."""
         return self(name, width) if name in self.state else torch.zeros(width)
 
+    def unembedding(self, config: Config, ours: dict[str, Tensor]) -> None:
+        """Add the unembedding, or see that a tied one is the embedding and nothing else."""
+        if not config.tied:
+            ours["W_U"] = self("lm_head.weight").T
+        elif "lm_head.weight" in self.state and not torch.equal(
+            self("lm_head.weight"), ours["W_E"]
+        ):
+            raise ValueError(
+                f"{self.source} does not fit its config: it is said to be tied, but "
+                f"lm_head.weight is not the embedding: set tie_word_embeddings = False"
+            )
+
+    def rest(self) -> None:
+        """Refuse weights that no part of the model would hold; masks and angles are computed."""
+        left = [name for name in self.state if name not in self.taken]
+        left = [name for name in left if not name.endswith(COMPUTED)]
+        if left:
+            more = f", and {len(left) - 4} more" if len(left) > 4 else ""
+            raise ValueError(
+                f"{self.source} does not fit its config: nothing here takes "
+                f"{', '.join(sorted(left)[:4])}{more}"
+            )
+
 
 def _by_head(W: Tensor, n_heads: int) -> Tensor:
     """[d_model, n_heads · d_head], heads side by side, as [head d_model d_head]."""
@@ -232,6 +263,13 @@ def _need(about: dict[str, Any], source: str, *names: str) -> list[int]:
     missing = [name for name in names if name not in about]
     if missing:
         raise ValueError(f"the config of {source} has no {', '.join(missing)}")
+    for name in names:
+        value, least = about[name], 0 if name in LAYERS else 1
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(
+                f"the config of {source} has {name} = {value!r}, but must have a whole number, "
+                f"{least} or more"
+            )
     return [about[name] for name in names]
 
 
@@ -252,13 +290,14 @@ def _activation(source: str, name: str) -> Any:
 
 def _refuse(source: str, about: dict[str, Any], usual: dict[str, Any]) -> None:
     for option, value in usual.items():
-        if about.get(option, value) != value:
+        if about.get(option) not in (None, value):
             raise ValueError(f"{source} has {option} = {about[option]}: only {value} is built here")
 
 
 def _theta(about: dict[str, Any], source: str) -> float:
     """The base of the rotary angles, under the names of old and new config files."""
     rope = about.get("rope_parameters") or about.get("rope_scaling") or {}
+    _refuse(source, rope, {"partial_rotary_factor": 1.0})
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise ValueError(

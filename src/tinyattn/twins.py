@@ -74,6 +74,15 @@ def from_torch(module: nn.Module, *, causal: bool = False) -> Block:
     activation: dict[Any, Any] = {functional.relu: "relu", functional.gelu: "gelu"}
     if module.activation not in activation:
         raise ValueError(f"from_torch: activation {module.activation}: give relu or gelu")
+    for name in ("norm1", "norm2"):
+        norm = getattr(module, name)
+        if not isinstance(norm, nn.LayerNorm) or norm.weight is None:
+            raise ValueError(f"from_torch: {name} is {norm}: give a layer norm with weights")
+    if module.norm1.eps != module.norm2.eps:
+        raise ValueError(
+            f"from_torch: norm1 has eps = {module.norm1.eps} and norm2 {module.norm2.eps}: a block "
+            f"here has one for both"
+        )
     config = replace(
         block.config,
         d_mlp=module.linear1.out_features,
@@ -151,7 +160,8 @@ def _to_lens(name: str) -> str:
 
 def _from_lens(name: str) -> str:
     block, name = _cut(name)
-    name = name.replace("_W_K", "W_K").replace("_W_V", "W_V")  # of grouped heads
+    for shared in ("W_K", "W_V", "b_K", "b_V"):
+        name = name.replace(f"._{shared}", f".{shared}")  # of grouped heads
     return block + {theirs: ours for ours, theirs in LENS}.get(name, name)
 
 

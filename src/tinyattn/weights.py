@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,9 +58,11 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             )
         try:
             header = json.loads(file.read(length))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValueError(f"{path} is not a safetensors file: its header is no JSON") from None
-    notes = header.pop("__metadata__", {})
+    notes = header.pop("__metadata__", {}) if isinstance(header, dict) else None
+    if not isinstance(notes, dict) or not all(map(_is_entry, header.values())):
+        raise ValueError(f"{path} is not a safetensors file, or damaged: its header is another one")
     end = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
     if size != end:
         raise ValueError(
@@ -86,7 +89,11 @@ def write_weights(
     header: dict[str, object] = {"__metadata__": dict(notes)} if notes else {}
     pieces, at = [], 0
     for name, tensor in tensors.items():
-        if tensor.dtype not in NAMES or tensor.is_meta:
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"{name} is a {type(tensor).__name__}: give a tensor")
+        if tensor.layout is not torch.strided:
+            raise ValueError(f"{name} is {tensor.layout}, but must be dense: {name}.to_dense()")
+        if tensor.dtype not in NAMES or tensor.is_meta or name == "__metadata__":
             raise ValueError(f"{name} is {tensor.dtype} on {tensor.device}: it cannot be written")
         flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         header[name] = {
@@ -105,6 +112,16 @@ def write_weights(
         for piece in pieces:
             file.write(piece.numpy().tobytes())
     partial.replace(path)
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether a header says of a tensor what it must."""
+    try:
+        numbers = [*entry["shape"], *entry["data_offsets"]]
+    except (TypeError, KeyError):
+        return False
+    whole = all(type(number) is int and number >= 0 for number in numbers)
+    return whole and len(entry["data_offsets"]) == 2 and isinstance(entry.get("dtype"), str)
 
 
 def _tensor(name: str, entry: dict, stored: Tensor, path: Path) -> Tensor:
