@@ -12,14 +12,28 @@ from draws import normal
 
 from tinyattn import (
     Config,
+    LowRank,
+    Stream,
+    Terms,
     Transformer,
     ablate,
+    causal_mask,
+    composition,
+    depends,
+    detect,
     from_gpt2,
     from_hf,
     from_torch,
+    layer_norm,
     load_model,
+    logit_attribution,
+    mix,
     patch,
+    pattern,
+    rms_norm,
+    rotary,
     save_model,
+    svd_tokens,
     untie,
 )
 from tinyattn.block import Cache
@@ -319,3 +333,122 @@ def test_b10_two_norms_of_different_eps_are_refused():
     layer.norm2 = torch.nn.RMSNorm(8)
     with pytest.raises(ValueError, match=r"norm2 is RMSNorm.*give a layer norm with weights"):
         from_torch(layer)
+
+
+def test_a23_a_hidden_nan_has_no_gradient_either():
+    """0 × NaN in the backward pass reached the scores of every row."""
+    v = torch.tensor([[1.0], [2.0], [math.nan]], requires_grad=True)
+    S = torch.zeros(3, 3, requires_grad=True)
+    z = mix(pattern(S, causal_mask(3)), v)
+    to_scores, to_values = torch.autograd.grad(z[:2].sum(), [S, v])
+    assert to_scores.tolist() == [[0, 0, 0], [-0.25, 0.25, 0], [0, 0, 0]]
+    assert to_values.flatten().tolist() == [1.5, 0.5, 0]
+
+
+@pytest.mark.parametrize("norm", [layer_norm, rms_norm])
+def test_a1_a_norm_that_would_divide_by_zero_is_refused(norm):
+    """With eps = 0 a position of zeros became NaN, and its parts infinite."""
+    x, zero = normal(0, 2, 4), torch.zeros(2, 4, dtype=torch.float64)
+    for call in (lambda: norm(zero, eps=0.0), lambda: norm(x, eps=0.0, scale_of=zero)):
+        with pytest.raises(ValueError, match=r"position 0 of float64\[2, 4\] is .*give eps = 1e-5"):
+            call()
+    assert norm(x, eps=0.0).isfinite().all()
+    assert norm(zero).isfinite().all()
+
+
+def test_a1_only_layer_norm_divides_by_zero_for_a_constant():
+    ones = torch.ones(1, 4)
+    assert rms_norm(ones, eps=0.0).tolist() == ones.tolist()
+    with pytest.raises(ValueError, match=r"position 0 of float32\[1, 4\] is constant"):
+        layer_norm(ones, eps=0.0)
+
+
+def test_a17_small_whole_numbers_are_places_too():
+    """100 + 100 is -56 in int8, and the keys were turned to another place."""
+    t, near = normal(0, 3, 4), torch.tensor([100, 101, 102], dtype=torch.int8)
+    assert torch.equal(rotary(t, places=near, start=100), rotary(t, places=near.long() + 100))
+    assert torch.equal(rotary(t, start=100), rotary(t, places=torch.arange(100, 103)))
+
+
+@pytest.mark.parametrize("other", [[1.0, 2.0], 2, None, torch.ones(2).numpy()])
+def test_b1_the_other_side_of_a_product_is_named(other):
+    """numpy said "gufunc core with signature (n?,k),(k,m?)", from either side."""
+    m = LowRank(torch.ones(2, 1), torch.ones(1, 2))
+    kind = type(other).__name__
+    for product in (lambda: m @ other, lambda: other @ m):
+        with pytest.raises(TypeError, match=rf"the other side of @ is a {kind}, but must be a ten"):
+            product()
+
+
+def test_b1_whole_numbers_are_converted_to_the_factors_dtype():
+    m = LowRank(torch.ones(2, 1), torch.ones(1, 2))
+    for product in (lambda: m @ torch.ones(2).long(), lambda: torch.ones(2).long() @ m):
+        with pytest.raises(TypeError, match=r"convert one, \.to\(torch\.float32\)"):
+            product()
+
+
+def test_b27_a_trace_of_nan_is_refused_like_the_eigenvalues():
+    m = LowRank(torch.tensor([[math.nan], [1.0]]), torch.ones(1, 2))
+    with pytest.raises(ValueError, match=r"left\[0, 0\] is nan"):
+        m.trace()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [(torch.float16, 1e2), (torch.float16, 1e-4), (torch.float32, 1e25),
+                         (torch.float32, 1e-25)]
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["Q", "K", "V"])
+def test_b26_the_size_of_the_weights_does_not_matter(dtype, scale, kind):
+    """Small heads composed with nothing, large ones were called infinite."""
+    first, second = (LowRank(normal(n, 64, 4), normal(n + 1, 4, 64)) for n in (0, 2))
+    wanted = composition(first, second, kind).item()
+    first, second = (
+        LowRank((m.left * scale).to(dtype), (m.right * scale).to(dtype)) for m in (first, second)
+    )
+    found = composition(first, second, kind)
+    assert found.dtype == dtype
+    assert found.item() == pytest.approx(wanted, rel=0.05 if dtype == torch.float16 else 1e-5)
+
+
+def test_f13_a_circuit_without_values_is_named():
+    meta = LowRank(torch.ones(4, 2, device="meta"), torch.ones(2, 4, device="meta"))
+    with pytest.raises(ValueError, match=r"svd_tokens: full is .* on meta and has no values"):
+        svd_tokens(meta, 1)
+
+
+def test_b7_a_ledger_made_at_once_is_checked_like_one_that_is_written():
+    """Of two writes of one name the second could not be asked for."""
+    x = torch.ones(2, 3)
+    with pytest.raises(ValueError, match=r"Stream: 'a' writes twice"):
+        Stream(("a", "a"), (x, x))
+    with pytest.raises(
+        ValueError, match=r"'a' writes float32\[2, 3\] and 'b' writes float32\[3, 3"
+    ):
+        Stream(("a", "b"), (x, torch.ones(3, 3)))
+    with pytest.raises(ValueError, match=r"Terms: a name is there twice among a, a"):
+        Terms(("a", "a"), x)
+    with pytest.raises(ValueError, match=r"Terms: 1 names for 0 values"):
+        Terms(("a",), torch.tensor(1.0))
+
+
+def test_b29_a_stack_of_no_heads_is_named():
+    with pytest.raises(ValueError, match=r"pattern is float32\[0, 3, 3\] and holds no head"):
+        detect(torch.zeros(0, 3, 3), torch.eye(3).bool())
+
+
+def test_d17_a_function_may_give_no_position_back():
+    assert depends(lambda x: x[:0], torch.zeros(3, 2)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("token", ["cat", None, 1j, [[1], [1, 2]]])
+def test_b4_a_token_that_is_none_is_named(token):
+    with pytest.raises(TypeError, match=r"answer is .*, but must be"):
+        logit_attribution(MODEL.run([1, 2]), token)
+
+
+def test_b4_the_token_that_is_not_in_the_vocabulary_is_named_alone():
+    """All of them were printed, over several lines."""
+    with pytest.raises(ValueError, match=r"answer = 9 is not in the vocabulary"):
+        logit_attribution(MODEL.run([1, 2]), torch.tensor([1, 9]))
+    with pytest.raises(TypeError, match=r"run is a Transformer: give model.run\(tokens\)"):
+        logit_attribution(MODEL, 1)

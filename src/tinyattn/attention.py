@@ -194,7 +194,7 @@ def mix(
 ) -> Float[Tensor, "*batch query d_value"]:
     """Average the values under each query's weights: what each query takes in.
 
-    A weight of exactly 0 reads nothing, not even NaN.
+    A weight of exactly 0 reads nothing, not even NaN. No gradient flows through what does read it.
 
     Raises:
         ShapeError: If pattern and values differ in the number of keys, batch axes or dtype.
@@ -205,11 +205,12 @@ def mix(
         >>> mix(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.0, 4.0], [8.0, 0.0]])).tolist()
         [[2.0, 3.0]]
     """
-    z = pattern @ v
     if inspectable(v) and v.isfinite().all():
-        return z
+        return pattern @ v
     wild = ~v.isfinite()
     reads_it = (pattern != 0).to(v.dtype) @ wild.to(v.dtype) > 0
+    # Without a gradient: 0 times NaN would reach the scores of rows that do not read it.
+    z = pattern.detach() @ v.detach()
     return torch.where(reads_it, z, pattern @ v.masked_fill(wild, 0.0))
 
 

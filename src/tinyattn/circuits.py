@@ -19,7 +19,7 @@ from torch import Tensor
 from tinyattn.attention import mix
 from tinyattn.lowrank import LowRank
 from tinyattn.pairs import shares_of_later
-from tinyattn.shapes import ShapeError, describe, typed
+from tinyattn.shapes import ShapeError, describe, inspectable, typed
 
 
 class Baseline(NamedTuple):
@@ -229,8 +229,10 @@ def composition(
             f"head reads only what earlier layers wrote: the first layer must be the smaller"
         )
     _same_stream("composition", "first", first, "second", second)
-    read = second.T if kind == "K" else second
-    return _share((first @ read).norm(), first.norm(), read.norm())
+    read = _wide(second.T if kind == "K" else second)
+    wrote = _wide(first)
+    share = _share((wrote @ read).norm(), wrote.norm(), read.norm())
+    return share.to(first.left.dtype)
 
 
 @typed
@@ -315,7 +317,7 @@ def copying(circuit: LowRank) -> Float[Tensor, "*batch"]:
 
     Source: Elhage et al. (2021), "Summarizing OV/QK Matrices".
     """
-    wide = LowRank(circuit.left.double(), circuit.right.double())  # where no product overflows
+    wide = _wide(circuit)
     values = wide.eigenvalues()
     total = values.abs().sum(dim=-1)
     floor = torch.finfo(torch.promote_types(circuit.left.dtype, torch.float32)).eps * circuit.rank
@@ -375,6 +377,8 @@ def svd_tokens(
     """
     if len(full.shape) != 2:
         raise ShapeError(f"svd_tokens: full is {full}, but must be one head's: pick one, full[0]")
+    if not inspectable(full.left):
+        raise ValueError(f"svd_tokens: full is {full} on {full.left.device} and has no values")
     misfit = vocabulary is not None and {len(vocabulary)} != set(full.shape)
     if misfit or isinstance(vocabulary, str):
         raise ValueError(
@@ -406,6 +410,11 @@ def _ends(direction: Tensor, top: int, vocabulary: Sequence[str] | None) -> Ends
         numbers = tokens[weights > 10 * torch.finfo(direction.dtype).eps].tolist()
         found.append(numbers if vocabulary is None else [vocabulary[n] for n in numbers])
     return Ends(*found)
+
+
+def _wide(circuit: LowRank) -> LowRank:
+    """The circuit in float64, where no product of its factors overflows or vanishes."""
+    return LowRank(circuit.left.double(), circuit.right.double())
 
 
 def _share(product: Tensor, first: Tensor, second: Tensor) -> Tensor:

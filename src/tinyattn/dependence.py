@@ -57,6 +57,8 @@ def depends(
 
     first = _answer(function, x)
     found = torch.zeros(first.shape[0], x.shape[0], dtype=torch.bool, device=x.device)
+    if not first.numel():
+        return found
     tried = 0
     for point in (x, *(scale * normal(*x.shape) for scale in _SCALES)):
         y = _answer(function, point)
@@ -78,7 +80,7 @@ def depends(
             other[j] = normal(x.shape[1]) * (point.abs().amax() + 1)
             moved = (_answer(function, other) - y).abs().nan_to_num().sum(dim=-1)
             found[:, j] |= moved > 1e3 * torch.finfo(y.dtype).eps * size
-    if not tried and first.numel():
+    if not tried:
         raise ValueError(
             "depends: the function has no finite answer and gradient at any point that was tried: "
             "look for NaN in its weights"

@@ -165,6 +165,8 @@ def _check(pattern: Tensor, wanted: Tensor) -> None:
             f"detect: no query of wanted, {describe(wanted)}, wants a key: with tokens, give some "
             f"that occur twice"
         )
+    if not pattern.numel():
+        raise ValueError(f"detect: pattern is {describe(pattern)} and holds no head: give one")
     least, most = pattern.aminmax()
     if not (least >= -1e-4 and most <= 1 + 1e-4):
         raise ValueError(

@@ -59,6 +59,8 @@ class LowRank:
     left: Float[Tensor, "*batch row rank"]
     right: Float[Tensor, "*batch rank column"]
 
+    __array_ufunc__ = None  # numpy then leaves a product with it to __rmatmul__
+
     @property
     def shape(self) -> torch.Size:
         """The shape of the matrix the factors stand for."""
@@ -93,7 +95,7 @@ class LowRank:
                 return _pair(self.left, between @ other.right)
             return _pair(self.left @ between, other.right)
         if not isinstance(other, Tensor):
-            return NotImplemented
+            raise _no_tensor(other)
         _meet(self, other, self.right, other)
         if other.ndim == 1:
             return (self.left @ (self.right @ other)[..., None])[..., 0]
@@ -106,7 +108,7 @@ class LowRank:
             ShapeError: If the sizes do not meet, or dtypes or devices differ.
         """
         if not isinstance(other, Tensor):
-            return NotImplemented
+            raise _no_tensor(other)
         _meet(other, self, other, self.left)
         if other.ndim == 1:
             return ((other @ self.left)[..., None, :] @ self.right)[..., 0, :]
@@ -163,6 +165,7 @@ class LowRank:
 
         Raises:
             ShapeError: If the matrix is not square.
+            ValueError: If an entry is NaN or infinite.
 
         Examples:
             >>> import torch
@@ -170,6 +173,7 @@ class LowRank:
             11.0
         """
         self._square("trace")
+        self._finite()
         diagonal = self.left.double() * self.right.mT.double()
         return diagonal.sum(dim=(-2, -1)).to(self.left.dtype)
 
@@ -267,6 +271,13 @@ def _pair(left: Tensor, right: Tensor) -> LowRank:
     return LowRank(left.expand(*batch, *left.shape[-2:]), right.expand(*batch, *right.shape[-2:]))
 
 
+def _no_tensor(other: object) -> ShapeError:
+    return ShapeError(
+        f"LowRank: the other side of @ is a {type(other).__name__}, but must be a tensor or a "
+        f"LowRank: torch.tensor(…)"
+    )
+
+
 def _complex(dtype: torch.dtype) -> torch.dtype:
     return torch.complex128 if dtype == torch.float64 else torch.complex64
 
@@ -278,7 +289,8 @@ def _meet(first: Any, second: Any, one: Tensor, other: Tensor) -> None:
     if one.device != other.device:
         raise ShapeError(f"{are} one is on {one.device}, one on {other.device}: move one")
     if one.dtype != other.dtype:
-        raise ShapeError(f"{are} the dtypes differ: convert one, .to({one.dtype})")
+        wanted = one.dtype if one.is_floating_point() else other.dtype
+        raise ShapeError(f"{are} the dtypes differ: convert one, .to({wanted})")
     if one.ndim == 0 or other.ndim == 0:
         raise ShapeError(f"{are} a number has no axes to multiply along: scale a factor instead")
     columns, rows = one.shape[-1], other.shape[0 if other.ndim == 1 else -2]

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from tinyattn.shapes import ShapeError, describe, typed
+from tinyattn.shapes import ShapeError, describe, inspectable, typed
 
 
 @typed
@@ -40,7 +40,7 @@ def layer_norm(
     Raises:
         ShapeError: If a weight does not have the stream's width and dtype, or ``scale_of`` not
             its positions.
-        ValueError: If ``eps`` is negative, or not finite.
+        ValueError: If ``eps`` is negative or not finite, or 0 where there is nothing to divide by.
 
     Examples:
         >>> import torch
@@ -75,7 +75,7 @@ def rms_norm(
     Raises:
         ShapeError: If the gain does not have the stream's width and dtype, or ``scale_of`` not
             its positions.
-        ValueError: If ``eps`` is negative, or not finite.
+        ValueError: If ``eps`` is negative or not finite, or 0 where there is nothing to divide by.
 
     Examples:
         >>> import torch
@@ -86,7 +86,7 @@ def rms_norm(
 
     Source: Zhang and Sennrich (2019), section 4.
     """
-    _check("rms_norm", x, eps, scale_of)
+    _check("rms_norm", x, eps, scale_of, centred=False)
     # Before torch 2.5 its own norm overflows in halves.
     if scale_of is None and x.dtype not in (torch.float16, torch.bfloat16):
         return functional.rms_norm(x, x.shape[-1:], gain, eps)
@@ -156,7 +156,7 @@ def fold_norm(
         >>> W.tolist(), b.tolist()
         ([[2.0, 0.0], [0.0, 3.0]], [1.0, 1.0])
     """
-    offset = torch.zeros_like(W[..., 0, :]) if b is None else b
+    offset = W.new_zeros(*W.shape[:-2], W.shape[-1]) if b is None else b
     if bias is not None:
         offset = offset + bias @ W
     return (W if gain is None else gain[:, None] * W), offset
@@ -179,12 +179,16 @@ def centre(W: Float[Tensor, "*batch column"]) -> Float[Tensor, "*batch column"]:
     return W - W.mean(dim=-1, keepdim=True)
 
 
-def _check(function: str, x: Tensor, eps: float, scale_of: Tensor | None = None) -> None:
+def _check(
+    function: str, x: Tensor, eps: float, scale_of: Tensor | None = None, *, centred: bool = True
+) -> None:
     """Refuse what would end in NaN, and a scale of other positions than those it divides."""
     if not 0 <= eps < math.inf:
         raise ValueError(f"{function}: eps = {eps}: give a finite number, 0 or more")
     if not x.shape[-1]:
         raise ShapeError(f"{function}: x is {describe(x)}, so d_model is 0: there is no mean")
+    if eps == 0:
+        _refuse_flat(function, x if scale_of is None else scale_of, centred)
     if scale_of is None:
         return
     given, wanted = scale_of.shape[:-2], x.shape[:-2]
@@ -193,6 +197,20 @@ def _check(function: str, x: Tensor, eps: float, scale_of: Tensor | None = None)
         raise ShapeError(
             f"{function}: scale_of is {describe(scale_of)} and x is {describe(x)}: its leading "
             f"axes must be {list(wanted)}, each of that size or 1"
+        )
+
+
+def _refuse_flat(function: str, x: Tensor, centred: bool) -> None:
+    """Refuse a position that would be divided by 0, where no eps keeps it from that."""
+    if not inspectable(x):
+        return
+    flat = (x == x[..., :1] if centred else x == 0).all(dim=-1)
+    if function != "norm_scale" and flat.any():
+        place = flat.nonzero()[0].tolist()
+        what = "constant" if centred else "0 everywhere"
+        raise ValueError(
+            f"{function}: position {place[-1]} of {describe(x)} is {what}, and eps = 0 leaves "
+            f"nothing to divide by: give eps = 1e-5"
         )
 
 

@@ -108,7 +108,7 @@ def rotary(
             f"rotary: places is {describe(places)} and t is {describe(t)}: give [pos] alone, or "
             f"leading axes {list(wanted)}, each of that size or 1"
         )
-    turns = _angles(places + start, d_head, theta)
+    turns = _angles(places.double() + start, d_head, theta)
     cos, sin = turns.cos().to(t.dtype), turns.sin().to(t.dtype)
     if layout == "halves":
         a, b = t.chunk(2, dim=-1)

@@ -39,10 +39,11 @@ class Terms:
     values: Tensor
 
     def __post_init__(self) -> None:
-        if len(self.names) != self.values.shape[0]:
-            raise ValueError(
-                f"Terms: {len(self.names)} names for {self.values.shape[0]} values: give one each"
-            )
+        count = self.values.shape[0] if self.values.ndim else 0
+        if not self.values.ndim or len(self.names) != count:
+            raise ValueError(f"Terms: {len(self.names)} names for {count} values: give one each")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"Terms: a name is there twice among {', '.join(self.names)}")
 
     def __getitem__(self, name: str) -> Tensor:
         """The values of one name.
@@ -191,6 +192,10 @@ def logit_attribution(
     Source: Elhage et al. (2021), "Observations about Attention Heads"; Wang et al. (2022),
     section 3 (logit difference).
     """
+    if not isinstance(run, Run):
+        raise ShapeError(
+            f"logit_attribution: run is a {type(run).__name__}: give model.run(tokens)"
+        )
     model, final = run.model, run.model.norm_final
     tokens = [_target("answer", answer, run)]
     tokens += [] if wrong is None else [_target("wrong", wrong, run)]
@@ -217,8 +222,14 @@ def logit_attribution(
 
 def _target(name: str, token: int | Tensor, run: Run) -> Tensor:
     """A token for each position, or one for all, as a tensor of checked numbers."""
-    target = torch.as_tensor(token, device=run.tokens.device)
-    whole = not (target.is_floating_point() or target.dtype == torch.bool)
+    try:
+        target = torch.as_tensor(token, device=run.tokens.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ShapeError(
+            f"logit_attribution: {name} is {token!r}, but must be the number of a token, or one "
+            f"for each position, {list(run.tokens.shape)}"
+        ) from None
+    whole = not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool)
     if not whole or target.shape not in (torch.Size([]), run.tokens.shape):
         raise ShapeError(
             f"logit_attribution: {name} is {describe(target)}, but must be one token, or one for "
@@ -226,8 +237,9 @@ def _target(name: str, token: int | Tensor, run: Run) -> Tensor:
         )
     d_vocab = run.model.config.d_vocab
     if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < d_vocab:
+        worst = target[(target < 0) | (target >= d_vocab)][0].item()
         raise ValueError(
-            f"logit_attribution: {name} = {token} is not in the vocabulary: d_vocab = {d_vocab}, "
+            f"logit_attribution: {name} = {worst} is not in the vocabulary: d_vocab = {d_vocab}, "
             f"so tokens are 0 to {d_vocab - 1}"
         )
     return target.long()

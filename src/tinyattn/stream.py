@@ -44,6 +44,15 @@ class Stream:
                 f"Stream: {len(self.writers)} writers and {len(self.writes)} writes: open a ledger "
                 f"with Stream.start(x), and add to it with .write(delta, by=name)"
             )
+        first = self.writes[0]
+        for number, (writer, write) in enumerate(zip(self.writers, self.writes, strict=True)):
+            if (write.shape, write.dtype) != (first.shape, first.dtype):
+                raise ShapeError(
+                    f"Stream: {self.writers[0]!r} writes {describe(first)} and {writer!r} writes "
+                    f"{describe(write)}: a write must match the stream"
+                )
+            if writer in self.writers[:number]:
+                raise ValueError(f"Stream: {writer!r} writes twice: give each write its own name")
 
     @classmethod
     @typed
