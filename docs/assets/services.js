@@ -28,6 +28,27 @@
     if (event.target.id === "__search") want();
   });
 
+  // Colours: as the system, light or dark. Which they are is settled by the page's own script,
+  // before anything is painted.
+  var switches = Array.from(document.querySelectorAll("[data-colours]"));
+  var edge = document.head.appendChild(document.createElement("meta"));
+  edge.name = "theme-color";
+  function tint() { edge.content = getComputedStyle(document.body).backgroundColor; }
+  window.addEventListener("load", tint);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
+    colours(switches.findIndex(function (button) { return !button.hidden; }));
+    tint();
+  });
+  switches.forEach(function (button, i) {
+    button.addEventListener("click", function () {
+      var at = (i + 1) % switches.length;
+      colours(at);
+      switches[at].focus();
+      __md_set("__palette", {index: at});
+      tint();
+    });
+  });
+
   // The theme's script begins with a measure of the page, and does much after it. Laid out here,
   // the page can answer between the two.
   void document.body.offsetHeight;

@@ -98,8 +98,11 @@ def test_colours_are_chosen_and_kept(browser: Browser, site: Site) -> None:
     page.goto(site.url)
     assert shown() == ("slate", "dark", "Colours: as the system, press for light")
     page.locator("[data-colours]:visible").focus()
+    edge = page.locator("meta[name=theme-color]")
+    assert edge.get_attribute("content") == "rgb(25, 25, 24)"
     page.keyboard.press("Enter")
     assert shown() == ("default", "light", "Colours: light, press for dark")
+    assert edge.get_attribute("content") == "rgb(252, 250, 245)"
     # Come to by a link, which loads no page anew, and then loaded anew.
     page.wait_for_load_state("networkidle")
     page.locator("article a[href$='worklog/']").first.click()
