@@ -12,15 +12,19 @@ from draws import normal
 
 from tinyattn import (
     Config,
+    History,
     LowRank,
+    Schedule,
     Stream,
     Terms,
     Transformer,
+    Vocabulary,
     ablate,
     causal_mask,
     composition,
     depends,
     detect,
+    facts,
     from_gpt2,
     from_hf,
     from_torch,
@@ -29,13 +33,18 @@ from tinyattn import (
     logit_attribution,
     mix,
     patch,
+    paths,
     pattern,
+    repeats,
     rms_norm,
     rotary,
     save_model,
+    score_paths,
     svd_tokens,
+    train,
     untie,
 )
+from tinyattn.batches import mixed, windows
 from tinyattn.block import Cache
 from tinyattn.weights import read_weights, write_weights
 
@@ -452,3 +461,133 @@ def test_b4_the_token_that_is_not_in_the_vocabulary_is_named_alone():
         logit_attribution(MODEL.run([1, 2]), torch.tensor([1, 9]))
     with pytest.raises(TypeError, match=r"run is a Transformer: give model.run\(tokens\)"):
         logit_attribution(MODEL, 1)
+
+
+WORDS = Vocabulary.learn("abacabad", 5)
+TEXT = torch.tensor(WORDS.encode("abacabad"))
+
+
+def test_b30_a_vocabulary_names_what_it_does_not_hold():
+    """-1 was the last token, and a token too large an IndexError of a tuple."""
+    assert WORDS.decode(torch.tensor([1, 2])) == "ab"
+    for number in (-1, 5):
+        with pytest.raises(ValueError, match=rf"no token {number}: there are 5, so tokens are 0"):
+            WORDS.decode([number])
+    for wrong in ([1.0], "12", 3):
+        with pytest.raises(TypeError, match=r"must be one row of whole numbers"):
+            WORDS.decode(wrong)
+    for call in (lambda: WORDS.encode(["a"]), lambda: Vocabulary.learn(["a"], 5)):
+        with pytest.raises(TypeError, match=r"a list is no text: give one string"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"tokens": ["a"]}', '{"tokens": [], "merges": [[5, 6]]}']
+)
+def test_b13_a_damaged_vocabulary_is_named(text, tmp_path):
+    (tmp_path / "v.json").write_text(text)
+    with pytest.raises(ValueError, match=r"v\.json holds no vocabulary \(.*\): damaged file"):
+        Vocabulary.read(tmp_path / "v.json")
+
+
+@pytest.mark.parametrize("odd", [[-1.0], [math.nan], [math.inf], []])
+def test_b29_rows_are_not_drawn_by_frequencies_that_are_none(odd):
+    """A token of negative frequency stood in every block."""
+    frequencies = torch.cat([torch.ones(8), torch.tensor(odd)])
+    with pytest.raises(ValueError, match=r"frequencies is .*: give one finite number, 0 or more"):
+        repeats(2, 12, 9, periods=(2, 4), generator=torch.Generator(), frequencies=frequencies)
+
+
+def test_a25_rows_that_cannot_be_cut_are_named():
+    generator = torch.Generator()
+    with pytest.raises(ValueError, match=r"batch = -1: give 0 rows or more"):
+        repeats(-1, 12, 9, periods=(2, 4), generator=generator)
+    for batch, length in ((-1, 3), (1, 0)):
+        with pytest.raises(ValueError, match=rf"batch = {batch} and length = {length}"):
+            windows(TEXT, batch, length, generator=generator)
+    for text, share in ((TEXT, 2.0), (TEXT[:0], 0.5), (-TEXT, 0.5)):
+        with pytest.raises(ValueError, match=r"give tokens from 0 on, and a share from 0 to 1"):
+            mixed(text, 4, 4, 5, repeated=share, periods=(1, 2))
+
+
+def test_a1_a_count_of_nothing_is_refused():
+    """A mean over no place was NaN."""
+    model = Transformer(Config(4, 4, 1, 1, d_vocab=5, n_ctx=3))
+    with pytest.raises(ValueError, match=r"'d' never stands before another token in int64\[8\]"):
+        facts.skip_trigram(TEXT, WORDS, ["b", "d", "a"])
+    none = facts.held_out_rows(TEXT, 100)
+    with pytest.raises(ValueError, match=r"rows is int64\[0, 101\]: give one or more"):
+        facts.counted_loss(none, facts.bigrams(TEXT, 5))
+    with pytest.raises(ValueError, match=r"rows is int64\[0, 101\]: give one or more"):
+        facts.model_loss(model, none)
+    with pytest.raises(ValueError, match=r"places = 0: give 1 or more"):
+        facts.chances(model, TEXT, WORDS, ["c", "a", "b"], places=0)
+    with pytest.raises(ValueError, match=r"2 words: give source, destination and out"):
+        facts.skip_trigram(TEXT, WORDS, ["b", "a"])
+
+
+@pytest.mark.parametrize("count", [facts.unigrams, facts.bigrams])
+def test_b30_tokens_of_another_vocabulary_are_not_counted(count):
+    """Counts had as many entries as the largest token asked for."""
+    with pytest.raises(ValueError, match=r"tokens are 1 to 9, but d_vocab = 5"):
+        count(torch.tensor([1, 9]), 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"steps": 0}, "steps = 0: give a finite number, 1 or more"),
+        ({"steps": 2.5}, "steps = 2.5: give a whole number"),
+        ({"steps": 3, "rate": math.nan}, "rate = nan: give a finite number"),
+        ({"steps": 3, "warm_up": -1}, "warm_up = -1: give a finite number, 0"),
+        ({"steps": 3, "decay": True}, "decay = True: give a number"),
+    ],
+)
+def test_a25_a_schedule_that_is_none_is_named(wrong, message):
+    """No steps gave an empty history; a warm-up below 0 walked up the slope."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        Schedule(**wrong)
+
+
+def test_a25_what_cannot_be_trained_is_named():
+    def start(draw=lambda _: torch.ones(4, 8, dtype=torch.long), **more):
+        train(other(), draw, Schedule(3), show_progress=False, **more)
+
+    for more in ({"every": 0}, {"keep_every": 0}):
+        with pytest.raises(ValueError, match=r"count steps from 1 on"):
+            start(**more)
+    with pytest.raises(ValueError, match=r"give the measure 'loss' another name"):
+        start(measures={"loss": lambda _: 1.0})
+    for rows in (None, [[1, 2]], torch.rand(4, 8), torch.ones(8, dtype=torch.long)):
+        with pytest.raises(TypeError, match=r"draw gives .*, but must give whole numbers"):
+            start(lambda _, rows=rows: rows)
+    for shape in ((4, 1), (0, 8)):
+        with pytest.raises(ValueError, match=r"rows are int64\[.*: give one or more"):
+            start(lambda _, shape=shape: torch.ones(shape, dtype=torch.long))
+
+
+def test_a25_a_fall_that_was_not_measured_is_named():
+    with pytest.raises(KeyError, match=r"no 'x'; measured are loss"):
+        History([0], {"loss": [1.0]}).steepest("x")
+    for values in ([], [1.0], [math.nan, 1.0]):
+        with pytest.raises(ValueError, match=rf"'loss' has {len(values)} values for 2 steps"):
+            History([0, 1], {"loss": values}).steepest("loss")
+
+
+def test_a5_true_is_no_token_and_no_position():
+    run = MODEL.run([1, 2, 3])
+    with pytest.raises(TypeError, match=r"Paths\.logit: token is bool\[\], but must be"):
+        paths(run).logit(True)
+    with pytest.raises(TypeError, match=r"Paths\.logit: token is 'cat', but must be"):
+        paths(run).logit("cat")
+    for place in (True, 0.5):
+        with pytest.raises(TypeError, match=r"at: key is .*: give a whole number"):
+            score_paths(run, 1, 0).at(0, place)
+
+
+def test_b23_one_name_is_one_path():
+    """Its letters were looked up one by one."""
+    run = MODEL.run([1, 2, 3])
+    terms, of_scores = paths(run), score_paths(run, 1, 0)
+    assert torch.equal(terms.sum("0.1 → 1.0"), terms["0.1 → 1.0"])
+    assert torch.equal(of_scores.sum("embed", "0.0"), of_scores["embed", "0.0"].dense())

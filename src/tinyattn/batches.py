@@ -43,7 +43,8 @@ def repeats(
         The rows; where the block begins in each; and how long it is.
 
     Raises:
-        ValueError: If the block cannot be distinct, or does not come twice, naming both numbers.
+        ValueError: If the block cannot be distinct, or does not come twice, naming both numbers;
+            or if ``frequencies`` are not one for each token.
 
     Examples:
         >>> import torch
@@ -57,6 +58,15 @@ def repeats(
     Source: Olsson et al. (2022), "Definition of Induction Heads" (repeated random tokens).
     """
     least, most = periods
+    if batch < 0:
+        raise ValueError(f"repeats: batch = {batch}: give 0 rows or more")
+    if frequencies is not None:
+        fit = len(frequencies) == d_vocab and bool(frequencies.isfinite().all())
+        if not fit or frequencies.min() < 0:
+            raise ValueError(
+                f"repeats: frequencies is {describe(frequencies)}: give one finite number, 0 or "
+                f"more, for each of d_vocab = {d_vocab} tokens"
+            )
     possible = d_vocab - 1 if frequencies is None else int((frequencies[1:] > 0).sum())
     if not 1 <= least <= most:
         raise ValueError(
@@ -105,7 +115,7 @@ def windows(
         generator: What they are drawn with.
 
     Raises:
-        ValueError: If the text is shorter than a row.
+        ValueError: If the text is shorter than a row, or a row has no token.
 
     Examples:
         >>> import torch
@@ -113,6 +123,8 @@ def windows(
         >>> windows(torch.arange(1, 5), 1, 5, generator=torch.Generator().manual_seed(0))
         tensor([[0, 1, 2, 3, 4]])
     """
+    if batch < 0 or length < 1:
+        raise ValueError(f"windows: batch = {batch} and length = {length}: give 0, and 1, or more")
     if len(text) < length - 1:
         raise ValueError(f"windows: text is {describe(text)}, too short for rows of {length}")
     at = torch.randint(len(text) - length + 2, (batch, 1), generator=generator)
@@ -131,8 +143,13 @@ def mixed(
     """Rows of a text, a share of them repeated random words drawn as often as the text has them.
 
     Raises:
-        ValueError: If the text holds tokens beyond ``d_vocab``.
+        ValueError: If the text holds no token, or one beyond ``d_vocab``, or the share is none.
     """
+    if not len(text) or int(text.min()) < 0 or not 0 <= repeated <= 1:
+        raise ValueError(
+            f"mixed: text is {describe(text)} and repeated = {repeated}: give tokens from 0 on, "
+            f"and a share from 0 to 1"
+        )
     if int(text.max()) >= d_vocab:
         raise ValueError(
             f"mixed: the text holds token {int(text.max())}, but d_vocab = {d_vocab}: its "

@@ -5,6 +5,7 @@ often become one token, never across the border of a word. The space before a wo
 """
 
 import json
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -65,7 +66,9 @@ class Vocabulary:
         Raises:
             ValueError: If the characters alone are more than ``size``, or the text has no pair
                 left to merge.
+            TypeError: If it is no text.
         """
+        _text("learn", text)
         tokens = [START, *sorted(set(text))]
         if len(tokens) > size:
             raise ValueError(
@@ -107,8 +110,10 @@ class Vocabulary:
         """The text as numbers of tokens. Decoded, they are the text again, character by character.
 
         Raises:
+            TypeError: If it is no text.
             ValueError: If the text holds a character the vocabulary does not know, naming it.
         """
+        _text("encode", text)
         seen: dict[str, list[int]] = {}
         numbers = []
         for word in _WORD.findall(text):
@@ -118,8 +123,25 @@ class Vocabulary:
         return numbers
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """The text of the tokens, one behind the other."""
-        return "".join(self.tokens[number] for number in numbers)
+        """The text of the tokens, one behind the other.
+
+        Raises:
+            TypeError: If they are not whole numbers.
+            ValueError: If the vocabulary has no such token.
+        """
+        try:
+            row = [operator.index(number) for number in numbers]
+        except TypeError:
+            raise TypeError(
+                f"Vocabulary.decode: numbers are {numbers!r}, but must be one row of whole numbers"
+            ) from None
+        for number in row:
+            if not 0 <= number < len(self):
+                raise ValueError(
+                    f"Vocabulary.decode: no token {number}: there are {len(self)}, so tokens are "
+                    f"0 to {len(self) - 1}"
+                )
+        return "".join(self.tokens[number] for number in row)
 
     def _encode(self, word: str) -> list[int]:
         lost = next((character for character in word if character not in self._known), None)
@@ -147,9 +169,19 @@ class Vocabulary:
 
         Raises:
             FileNotFoundError: If there is no such file.
+            ValueError: If it is another one, or damaged.
         """
-        data = json.loads(Path(path).read_text(encoding="ascii"))
-        return cls(tuple(data["tokens"]), tuple((a, b) for a, b in data["merges"]))
+        text = Path(path).read_text(encoding="ascii", errors="replace")
+        try:
+            data = json.loads(text)
+            return cls(tuple(data["tokens"]), tuple((a, b) for a, b in data["merges"]))
+        except (ValueError, TypeError, LookupError) as error:
+            raise ValueError(f"{path} holds no vocabulary ({error}): damaged file") from None
+
+
+def _text(method: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"Vocabulary.{method}: a {type(text).__name__} is no text: give one string")
 
 
 def _merge(numbers: list[int], pair: tuple[int, int], new: int) -> list[int]:

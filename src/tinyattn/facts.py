@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from tinyattn.bpe import Vocabulary
 from tinyattn.model import Transformer
+from tinyattn.shapes import describe
 
 REACH = 40
 """How far before a token the source of a skip-trigram may stand."""
@@ -47,7 +48,11 @@ def bigrams(tokens: Tensor, d_vocab: int) -> Tensor:
     """Count which token follows which: log-probabilities [d_vocab d_vocab], a row for each first.
 
     A pair that never came is not impossible: each row is mixed with how often tokens are at all.
+
+    Raises:
+        ValueError: If a token is not in the vocabulary.
     """
+    _known("bigrams", tokens, d_vocab)
     pairs = torch.bincount(tokens[:-1] * d_vocab + tokens[1:], minlength=d_vocab**2)
     counts = pairs.view(d_vocab, d_vocab).double()
     alone = torch.bincount(tokens, minlength=d_vocab).double()
@@ -56,7 +61,12 @@ def bigrams(tokens: Tensor, d_vocab: int) -> Tensor:
 
 
 def unigrams(tokens: Tensor, d_vocab: int) -> Tensor:
-    """Count how often each token comes at all: log-probabilities [d_vocab]."""
+    """Count how often each token comes at all: log-probabilities [d_vocab].
+
+    Raises:
+        ValueError: If a token is not in the vocabulary.
+    """
+    _known("unigrams", tokens, d_vocab)
     alone = torch.bincount(tokens, minlength=d_vocab).double() + 0.5
     return (alone / alone.sum()).log().float()
 
@@ -68,7 +78,12 @@ def held_out_rows(tokens: Tensor, n_ctx: int) -> Tensor:
 
 
 def counted_loss(rows: Tensor, log_probabilities: Tensor) -> float:
-    """The mean loss of counts on rows, from the second token of the text on, in nats."""
+    """The mean loss of counts on rows, from the second token of the text on, in nats.
+
+    Raises:
+        ValueError: If there is no such token.
+    """
+    _long_enough("counted_loss", rows)
     before, after = rows[:, 1:-1], rows[:, 2:]
     found = (
         log_probabilities[after]
@@ -80,7 +95,12 @@ def counted_loss(rows: Tensor, log_probabilities: Tensor) -> float:
 
 @torch.no_grad()
 def model_loss(model: Transformer, rows: Tensor) -> float:
-    """The mean loss of a model on rows, from the second token of the text on, in nats."""
+    """The mean loss of a model on rows, from the second token of the text on, in nats.
+
+    Raises:
+        ValueError: If there is no such token.
+    """
+    _long_enough("model_loss", rows)
     losses = []
     for part in rows.split(16):
         logits = model(part[:, :-1])[:, 1:]
@@ -95,7 +115,7 @@ def skip_trigram(tokens: Tensor, vocabulary: Vocabulary, words: Sequence[str]) -
     """Count a skip-trigram in a text: source, destination and out, each one token.
 
     Raises:
-        ValueError: If a word is not one token.
+        ValueError: If a word is not one token, or the destination never stands in the text.
 
     Examples:
         >>> import torch
@@ -109,6 +129,11 @@ def skip_trigram(tokens: Tensor, vocabulary: Vocabulary, words: Sequence[str]) -
     """
     source, destination, out = _numbers("skip_trigram", vocabulary, words)
     at, near = _places(tokens, source, destination)
+    if not len(at):
+        raise ValueError(
+            f"skip_trigram: {words[1]!r} never stands before another token in {describe(tokens)}: "
+            f"there is nothing to count"
+        )
     hit = (tokens[at + 1] == out).double()
     return SkipTrigram(
         words[0],
@@ -154,6 +179,8 @@ def chances(
         [0.2, 0.2]
     """
     source, destination, out = _numbers("chances", vocabulary, words)
+    if places < 1:
+        raise ValueError(f"chances: places = {places}: give 1 or more")
     reach = model.config.n_ctx - 1
     at, near = _places(tokens, source, destination)
     whole = at >= reach - 1
@@ -168,7 +195,24 @@ def chances(
     return found[0], found[1]
 
 
+def _known(caller: str, tokens: Tensor, d_vocab: int) -> None:
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < d_vocab:
+        raise ValueError(
+            f"{caller}: tokens are {int(tokens.min())} to {int(tokens.max())}, but d_vocab = "
+            f"{d_vocab}: give those of one vocabulary"
+        )
+
+
+def _long_enough(caller: str, rows: Tensor) -> None:
+    if not len(rows) or rows.shape[-1] < 3:
+        raise ValueError(
+            f"{caller}: rows is {describe(rows)}: give one or more, each a start and two tokens"
+        )
+
+
 def _numbers(caller: str, vocabulary: Vocabulary, words: Sequence[str]) -> list[int]:
+    if len(words) != 3:
+        raise ValueError(f"{caller}: {len(words)} words: give source, destination and out")
     for word in words:
         if word not in vocabulary.tokens:
             raise ValueError(f"{caller}: {word!r} is not one token of the vocabulary")

@@ -19,8 +19,10 @@ from torch.nn import functional
 
 from tinyattn.model import Transformer
 from tinyattn.progress import progress
+from tinyattn.shapes import ShapeError, describe
 from tinyattn.weights import read_weights, write_weights
 
+WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 Draw = Callable[[torch.Generator], Tensor]
 Measure = Callable[[Transformer], float]
 
@@ -51,14 +53,22 @@ class History:
         """The shortest stretch of steps in which this much of the whole fall happens.
 
         Raises:
-            ValueError: If the values do not fall.
+            KeyError: If nothing of that name was measured, naming what was.
+            ValueError: If the values do not fall, or are not one for each step.
 
         Examples:
             >>> from tinyattn import History
             >>> History([0, 10, 20, 30], {"loss": [4.0, 3.5, 1.0, 0.5]}).steepest("loss")
             (10, 20)
         """
+        if name not in self.values:
+            raise KeyError(f"steepest: no {name!r}; measured are {', '.join(self.values)}")
         series = self.values[name]
+        if not series or len(series) != len(self.steps) or not all(map(math.isfinite, series)):
+            raise ValueError(
+                f"steepest: {name!r} has {len(series)} values for {len(self.steps)} steps: give a "
+                f"finite one for each, and at least one"
+            )
         wanted = share * (series[0] - min(series))
         pairs = [
             (self.steps[j] - self.steps[i], series[j] - series[i], i, j)
@@ -84,6 +94,9 @@ class Schedule:
         warm_up: Over how many steps it rises.
         decay: How much smaller each weight gets in a step of rate 1.
 
+    Raises:
+        ValueError: If there is no step, or a number is negative or not finite.
+
     Examples:
         >>> from tinyattn import Schedule
         >>> [round(Schedule(100).at(step), 4) for step in (0, 50, 100)]
@@ -94,6 +107,17 @@ class Schedule:
     rate: float = 0.01
     warm_up: int = 50
     decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("rate", 0), ("warm_up", 0), ("decay", 0)):
+            value, whole = getattr(self, name), name in ("steps", "warm_up")
+            kind = int if whole else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise TypeError(f"Schedule: {name} = {value!r}: give a {'whole ' * whole}number")
+            if not least <= value < math.inf:
+                raise ValueError(
+                    f"Schedule: {name} = {value}: give a finite number, {least} or more"
+                )
 
     def at(self, step: int) -> float:
         """The rate of one step, counted from 0."""
@@ -133,8 +157,9 @@ def train(
         What was measured, from the first step on, across interruptions.
 
     Raises:
+        TypeError: If ``draw`` gives no rows of whole numbers.
         ValueError: If the rows do not fit the model, before anything is trained; or if the folder
-            holds a training of another kind.
+            holds a training of another kind, or a measure is called "loss".
         KeyboardInterrupt: After Ctrl-C, once nothing can be lost any more.
         FloatingPointError: If the loss is no number any more, saying at which step.
 
@@ -149,6 +174,12 @@ def train(
 
     Source: Loshchilov and Hutter (2019), algorithm 2 (AdamW).
     """
+    if every < 1 or (keep_every is not None and keep_every < 1):
+        raise ValueError(
+            f"train: every = {every} and keep_every = {keep_every}: count steps from 1 on"
+        )
+    if "loss" in (measures or {}):
+        raise ValueError("train: the loss is always measured: give the measure 'loss' another name")
     _refuse(model, draw(_generator(seed, 0)))
     optimizer = torch.optim.AdamW(
         model.parameters(), schedule.rate, betas=(0.9, 0.98), weight_decay=schedule.decay
@@ -214,7 +245,14 @@ def load_checkpoint(model: Transformer, path: str | Path) -> None:
 
 def _refuse(model: Transformer, rows: Tensor) -> None:
     """Say what cannot work before it starts."""
+    if not isinstance(rows, Tensor) or rows.ndim != 2 or rows.dtype not in WHOLE:
+        what = describe(rows) if isinstance(rows, Tensor) else f"a {type(rows).__name__}"
+        raise ShapeError(f"train: draw gives {what}, but must give whole numbers [batch, pos]")
     config, length = model.config, rows.shape[-1] - 1
+    if length < 1 or not len(rows):
+        raise ValueError(
+            f"train: rows are {describe(rows)}: give one or more, each of two tokens or more"
+        )
     if length > config.n_ctx:
         raise ValueError(
             f"train: rows of {length + 1} tokens give the model {length} to read, but it has "

@@ -22,8 +22,9 @@ from torch import Tensor
 from tinyattn.circuits import ov_circuit
 from tinyattn.head import Heads
 from tinyattn.lowrank import LowRank
+from tinyattn.reading import one_for_each
 from tinyattn.run import Run
-from tinyattn.shapes import ShapeError, describe, typed
+from tinyattn.shapes import typed
 
 LIMIT = 4096
 """How many terms there may be, unless more are asked for."""
@@ -151,7 +152,7 @@ class Paths:
             >>> bool((sum(shares.values()) - run.logits[:, 4]).abs().max() < 1e-5)
             True
         """
-        tokens = self._tokens(token)
+        tokens = one_for_each("Paths.logit", "token", token, self.run)
         with torch.set_grad_enabled(self.run.grad):
             reads = self.W_U.T[tokens]
             shares = self.each(lambda x: (x * reads).sum(dim=-1))
@@ -177,11 +178,12 @@ class Paths:
         return found
 
     def sum(self, names: Iterable[str] | None = None) -> Float[Tensor, "*batch pos d_vocab"]:
-        """Some terms together; all of them, which is the logits, if left out.
+        """Some terms together, or one; all of them, which is the logits, if left out.
 
         Raises:
             KeyError: If there is no such path.
         """
+        names = [names] if isinstance(names, str) else names  # one name, not its letters
         names = self.names if names is None else [self._known(name) for name in names]
         with torch.set_grad_enabled(self.run.grad):
             streams = self.each(lambda x: x) if len(names) > 1 else {}
@@ -228,21 +230,6 @@ class Paths:
         if "longer" in self.names:
             found["longer"] = read(self.stream("longer"))
         return found
-
-    def _tokens(self, token: int | Tensor) -> Tensor:
-        tokens = torch.as_tensor(token, device=self.run.tokens.device)
-        if tokens.ndim and tokens.shape != self.run.tokens.shape:
-            raise ShapeError(
-                f"Paths.logit: token is {describe(tokens)} and the run has tokens "
-                f"{describe(self.run.tokens)}: give one number, or one for each position"
-            )
-        d_vocab = self.run.model.config.d_vocab
-        if tokens.dtype.is_floating_point or tokens.min() < 0 or tokens.max() >= d_vocab:
-            raise ValueError(
-                f"Paths.logit: token is {token}, but d_vocab = {d_vocab}: give whole numbers from "
-                f"0 to {d_vocab - 1}"
-            )
-        return tokens.long()
 
 
 @typed

@@ -197,8 +197,9 @@ def logit_attribution(
             f"logit_attribution: run is a {type(run).__name__}: give model.run(tokens)"
         )
     model, final = run.model, run.model.norm_final
-    tokens = [_target("answer", answer, run)]
-    tokens += [] if wrong is None else [_target("wrong", wrong, run)]
+    tokens = [one_for_each("logit_attribution", "answer", answer, run)]
+    if wrong is not None:
+        tokens.append(one_for_each("logit_attribution", "wrong", wrong, run))
     with torch.set_grad_enabled(run.grad):
         W = model.W_E if model.config.tied else model.W_U.T
         direction = W[tokens[0]] - (W[tokens[1]] if wrong is not None else 0)
@@ -220,26 +221,33 @@ def logit_attribution(
         return Terms((*shares, *extra), torch.cat([written, *biases]))
 
 
-def _target(name: str, token: int | Tensor, run: Run) -> Tensor:
-    """A token for each position, or one for all, as a tensor of checked numbers."""
+def one_for_each(function: str, name: str, token: int | Tensor, run: Run) -> Tensor:
+    """A token for each position, or one for all, as a tensor of checked numbers.
+
+    Raises:
+        ShapeError: If it is no whole number, or tokens are not one for each position.
+        ValueError: If a token is not in the vocabulary.
+
+    Examples:
+        >>> from tinyattn import Config, Transformer
+        >>> from tinyattn.reading import one_for_each
+        >>> run = Transformer(Config(8, 4, n_heads=2, n_layers=1, d_vocab=5, n_ctx=6)).run([1, 2])
+        >>> one_for_each("logit_attribution", "answer", 3, run)
+        tensor(3)
+    """
+    must = f"but must be the number of a token, or one for each position, {list(run.tokens.shape)}"
     try:
         target = torch.as_tensor(token, device=run.tokens.device)
     except (TypeError, ValueError, RuntimeError):
-        raise ShapeError(
-            f"logit_attribution: {name} is {token!r}, but must be the number of a token, or one "
-            f"for each position, {list(run.tokens.shape)}"
-        ) from None
+        raise ShapeError(f"{function}: {name} is {token!r}, {must}") from None
     whole = not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool)
     if not whole or target.shape not in (torch.Size([]), run.tokens.shape):
-        raise ShapeError(
-            f"logit_attribution: {name} is {describe(target)}, but must be one token, or one for "
-            f"each position, {list(run.tokens.shape)}"
-        )
+        raise ShapeError(f"{function}: {name} is {describe(target)}, {must}")
     d_vocab = run.model.config.d_vocab
-    if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < d_vocab:
-        worst = target[(target < 0) | (target >= d_vocab)][0].item()
+    lost = target[(target < 0) | (target >= d_vocab)]
+    if lost.numel():
         raise ValueError(
-            f"logit_attribution: {name} = {worst} is not in the vocabulary: d_vocab = {d_vocab}, "
+            f"{function}: {name} = {int(lost[0])} is not in the vocabulary: d_vocab = {d_vocab}, "
             f"so tokens are 0 to {d_vocab - 1}"
         )
     return target.long()

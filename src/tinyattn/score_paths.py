@@ -73,6 +73,8 @@ class ScorePaths:
         Raises:
             KeyError: If there is no such path.
         """
+        queries = [queries] if isinstance(queries, str) else queries  # one name, not its letters
+        keys = [keys] if isinstance(keys, str) else keys
         asked = list(self.queries if queries is None else queries)
         offered = list(self.keys if keys is None else keys)
         return self._score(asked, offered).dense()
@@ -100,9 +102,12 @@ class ScorePaths:
 
         Raises:
             IndexError: If there is no such position.
+            TypeError: If a position is no whole number.
         """
         pos = next(iter(self.queries.values())).shape[-2]
         for name, place in (("query", query), ("key", key)):
+            if isinstance(place, bool) or not isinstance(place, int):
+                raise TypeError(f"ScorePaths.at: {name} is {place!r}: give a whole number")
             if not -pos <= place < pos:
                 raise IndexError(f"ScorePaths.at: no {name} {place} among {pos} positions")
         asked = torch.stack([q[..., query, :] for q in self.queries.values()], dim=-2)
