@@ -5,10 +5,13 @@ A test is named after its case; the docstring says what happened here.
 
 import json
 import math
+import re
+import warnings
 
 import pytest
 import torch
 from draws import normal
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from tinyattn import (
     Config,
@@ -17,6 +20,7 @@ from tinyattn import (
     Schedule,
     Stream,
     Terms,
+    Tokens,
     Transformer,
     Vocabulary,
     ablate,
@@ -24,6 +28,9 @@ from tinyattn import (
     composition,
     depends,
     detect,
+    draw_curve,
+    draw_heads,
+    draw_pattern,
     facts,
     from_gpt2,
     from_hf,
@@ -40,6 +47,7 @@ from tinyattn import (
     rotary,
     save_model,
     score_paths,
+    show,
     svd_tokens,
     train,
     untie,
@@ -591,3 +599,104 @@ def test_b23_one_name_is_one_path():
     terms, of_scores = paths(run), score_paths(run, 1, 0)
     assert torch.equal(terms.sum("0.1 → 1.0"), terms["0.1 → 1.0"])
     assert torch.equal(of_scores.sum("embed", "0.0"), of_scores["embed", "0.0"].dense())
+
+
+def templated(**words: int) -> Tokenizer:
+    """Words alone, "a" not among them, and a template that puts a start in front."""
+    made = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1, "hello": 2, "world": 3, **words}))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    return made
+
+
+def test_b17_a_start_is_found_where_a_is_no_word():
+    """The template was tried on "a" alone; a vocabulary without it was said to have no start."""
+    made = templated()
+    made.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", 0)])
+    vocabulary = Tokens(made)
+    assert vocabulary.encode("hello world").tolist() == [0, 2, 3]
+    assert vocabulary.answer("hello") == 2
+
+
+def test_b18_an_end_is_no_start():
+    made = templated()
+    made.post_processor = processors.TemplateProcessing("$A </s>", None, [("</s>", 1)])
+    assert Tokens(made).encode("hello world").tolist() == [2, 3]
+    made.post_processor = processors.TemplateProcessing(
+        "<s> $A </s>", None, [("<s>", 0), ("</s>", 1)]
+    )
+    assert Tokens(made).encode("hello world").tolist() == [0, 2, 3]
+
+
+def test_b16_what_is_no_start_token_is_named(tmp_path):
+    """0 and '' were taken for nothing said; a damaged file ended in KeyError: 'content'."""
+    with pytest.raises(TypeError, match=r"start_token is 0: give it as it is written"):
+        Tokens(templated(), start_token=0)
+    with pytest.raises(ValueError, match=r"start_token = '' is not in the vocabulary"):
+        Tokens(templated(), start_token="")
+    templated().save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text('{"bos_token": 3}')
+    with pytest.raises(TypeError, match=r"start_token is 3"):
+        Tokens(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"bos_token": {}}')
+    assert Tokens(tmp_path).start is None
+
+
+def test_a5_true_is_no_token_of_a_vocabulary():
+    vocabulary = Tokens(templated(), start_token="<s>")
+    with pytest.raises(TypeError, match=r"tokens are \[True\], but must be one row of whole num"):
+        vocabulary.words([True])
+    with pytest.raises(TypeError, match=r"start is 'no': give True, False"):
+        vocabulary.encode("hello", start="no")
+
+
+def test_e3_a_curve_of_very_many_steps_stays_small():
+    """Each of 100,000 steps had a point of its own: 4 MB."""
+    steps = range(100_000)
+    curve = draw_curve(steps, {"loss": [float(step % 7) for step in steps]})
+    assert len(curve.svg) < 200_000
+    peaks = [0.0] * 50_000
+    peaks[31_415] = 9.0
+    drawn = draw_curve(range(50_000), {"loss": peaks}).svg
+    line = re.search(r'stroke-linejoin="round"[^>]* d="M([^"]*)"', drawn)
+    assert line is not None
+    heights = {point.split()[1] for point in line[1].split("L")}
+    assert len(heights) == 2  # the one peak is among the points that are kept
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"values": [[1.0, 2.0]]}, "values are no lines by name"),
+        ({"values": {1: [1.0, 2.0]}}, "values are no lines by name"),
+        ({"values": {"a": ["1", "2"]}}, "'a' must be a list of numbers"),
+        ({"values": {"a": [1.0, None]}}, "'a' must be a list of numbers"),
+        ({"values": {"a": 3}}, "'a' must be a list of numbers"),
+        ({"steps": ["0", "1"]}, "steps must be a list of numbers"),
+        ({"steps": [False, True]}, "steps must be a list of numbers"),
+        ({"mark": 3}, "mark is 3: give two of them"),
+        ({"axes": ("step",)}, r"axes is \('step',\): give two of them"),
+    ],
+)
+def test_e5_a_curve_of_what_are_no_numbers_is_named(wrong, message):
+    """Strings were drawn as the numbers they spell."""
+    with pytest.raises(TypeError, match=message):
+        draw_curve(**{"steps": [0, 1], "values": {"a": [1.0, 2.0]}, **wrong})
+
+
+def test_e5_all_heads_of_a_pattern_with_a_gradient_are_drawn_in_silence():
+    """torch warned of a conversion to a scalar."""
+    A = torch.eye(3, requires_grad=True).expand(2, 3, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_heads(A)
+
+
+def test_a25_kinds_are_named_in_words():
+    with pytest.raises(TypeError, match=r"tokens is None, but must be a list of str$"):
+        draw_pattern(torch.eye(2), None)
+    with pytest.raises(
+        TypeError, match=r"marks is \['0'\], but must be a dict of str by str or No"
+    ):
+        draw_heads(torch.eye(3).expand(2, 3, 3), marks=["0"])
+    with pytest.raises(TypeError, match=r"must be Tensor: torch\.tensor\(matrix\)$"):
+        show([[1.0]])

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 from jaxtyping import Float
 from torch import Tensor
 
-from tinyattn.grid import shade
+from tinyattn.grid import TABLE, shade
 from tinyattn.shapes import ShapeError, describe, inspectable, typed
 from tinyattn.show import labels, visible
 from tinyattn.svg import (
@@ -69,6 +70,7 @@ def draw_heads(
             f"[layer head query key], with values: take one row of a batch, or draw_pattern for "
             f"one head"
         )
+    patterns = patterns.detach()
     least, most = patterns.aminmax()
     if not (least >= -1e-4 and most <= 1 + 1e-4):
         raise ValueError(
@@ -156,6 +158,7 @@ def draw_curve(
         title: A line above the picture.
 
     Raises:
+        TypeError: If steps or values are no numbers, or a name no string.
         ValueError: If there are fewer than two steps, if they do not rise, if a name has another
             number of values, if a value is not finite, or if the mark lies outside.
 
@@ -164,8 +167,15 @@ def draw_curve(
         >>> draw_curve([0, 100, 200], {"two layers": [4.1, 3.7, 0.2]}, mark=(100, 200))
         <Picture: two layers over 3 steps>
     """
-    steps = [step if isinstance(step, int) else float(step) for step in steps]
-    values = {name: [float(value) for value in series] for name, series in values.items()}
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise TypeError(
+            "draw_curve: values are no lines by name: give them as {'loss': [2.0, 1.0]}"
+        )
+    steps = _numbers("steps", steps)
+    values = {name: [float(v) for v in _numbers(repr(name), values[name])] for name in values}
+    for name, given in (("mark", mark), ("axes", axes)):
+        if given is not None and len(given if isinstance(given, Sequence) else ()) != 2:
+            raise TypeError(f"draw_curve: {name} is {given!r}: give two of them, or leave it out")
     _check_curve(steps, values, mark)
     wide, tall, left = 560.0, 240.0, 52.0
     top = PAD + (24 if title else 0) + 16
@@ -207,7 +217,8 @@ def draw_curve(
         ],
     )
     for number, series in enumerate(values.values()):
-        points = [f"{plain(x(s))} {plain(y(v))}" for s, v in zip(steps, series, strict=True)]
+        places = [(x(s), y(v)) for s, v in zip(steps, series, strict=True)]
+        points = [f"{plain(across)} {plain(down)}" for across, down in _thinned(places)]
         dash = f' stroke-dasharray="{_DASHES[number]}"' if _DASHES[number] else ""
         line = f'fill="none" stroke-width="2" stroke-linejoin="round"{dash}'
         body.append(f'<path {line} {stroke(f"token-{number}")} d="M{"L".join(points)}"/>')
@@ -218,6 +229,8 @@ def draw_curve(
     ]
     if mark:
         legend.append(("", f"Shaded: {axes[0]} {mark[0]} to {mark[1]}."))
+    table = [[_rounded(value) for value in row] for row in zip(*values.values(), strict=True)]
+    listed = len(steps) <= TABLE
     what = f"{' and '.join(names)} over {len(steps)} {axes[0]}s"
     return finish(
         body,
@@ -228,9 +241,9 @@ def draw_curve(
         + " ".join(f"{said.removesuffix('.')}." for _, said in legend),
         {
             "kind": "curve",
-            "rows": [str(step) for step in steps],
+            "rows": [str(step) for step in steps] if listed else [],
             "columns": names,
-            "values": [[_rounded(v) for v in row] for row in zip(*values.values(), strict=True)],
+            **({"values": table} if listed else {}),
             "reads": f"rows are {axes[0]}s, entries are {axes[1]}",
             "mark": mark,
         },
@@ -253,6 +266,28 @@ def _brief(value: float) -> str:
 
 def _rounded(value: float) -> float:
     return round(value, 3) if abs(value) >= 0.001 else float(f"{value:.2g}")
+
+
+def _numbers(name: str, given: Sequence[float]) -> list[int | float]:
+    """Whole numbers as they are, all others as float; nothing that only reads like a number."""
+    try:
+        if any(isinstance(entry, str | bool) for entry in given):
+            raise TypeError
+        return [entry if isinstance(entry, int) else float(entry) for entry in given]
+    except (TypeError, ValueError):
+        raise TypeError(f"draw_curve: {name} must be a list of numbers") from None
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of very many points those that show: in each pixel the first, lowest, highest and last."""
+    if len(points) <= 4 * TABLE:
+        return points
+    kept = []
+    for _, run in groupby(points, key=lambda point: round(point[0])):
+        column = list(run)
+        extreme = (min(column, key=itemgetter(1)), max(column, key=itemgetter(1)))
+        kept += sorted({column[0], *extreme, column[-1]})
+    return kept
 
 
 def _check_curve(

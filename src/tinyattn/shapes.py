@@ -9,7 +9,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -193,7 +193,9 @@ def _misfit(arguments: dict[str, Any], signature: inspect.Signature) -> str | No
         wanted = next((kind for kind in _kinds(annotation) if _is_array(kind)), None)
         if wanted is None:
             if not is_bearable(value, annotation):
-                return f"{name} is {_said(value)}, but must be {_spell(annotation)}"
+                array = type(value).__module__ == "numpy" or isinstance(value, list)
+                remedy = f": torch.tensor({name})" if array and annotation is Tensor else ""
+                return f"{name} is {_said(value)}, but must be {_spell(annotation)}{remedy}"
         elif not (value is None and type(None) in _kinds(annotation)):
             fault = _fault(name, value, wanted, sizes)
             if fault:
@@ -258,6 +260,15 @@ def _is_array(kind: Any) -> bool:
 def _spell(annotation: Any) -> str:
     if typing.get_origin(annotation) is typing.Literal:
         return f"one of {', '.join(map(repr, typing.get_args(annotation)))}"
+    origin, of = typing.get_origin(annotation), [*map(_spell, typing.get_args(annotation))]
+    if origin is Sequence:
+        return f"a list of {of[0]}"
+    if origin is Mapping:
+        return f"a dict of {of[1]} by {of[0]}"
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(of)
+    if annotation is type(None):
+        return "None"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 

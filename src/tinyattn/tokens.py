@@ -6,6 +6,7 @@ takes tokens and adds none, so the words, the logits and a pattern's axes are al
 
 import copy
 import importlib
+import itertools
 import json
 import operator
 import unicodedata
@@ -63,7 +64,7 @@ class Tokens:
             tokenizer, folder = _read(source)
         else:
             tokenizer = copy.deepcopy(getattr(source, "backend_tokenizer", source))
-            start_token = start_token or getattr(source, "bos_token", None)
+            start_token = getattr(source, "bos_token", None) if start_token is None else start_token
         if not all(hasattr(tokenizer, name) for name in ("encode", "decode", "id_to_token")):
             raise TypeError(
                 f"a {type(source).__name__} is no tokenizer: give a folder, an id on the hub, or "
@@ -98,6 +99,8 @@ class Tokens:
             ValueError: If a start token is demanded and the vocabulary has none, if there is no
                 token at all, or if the vocabulary has no token for a part of the text.
         """
+        if start not in (None, True, False):
+            raise TypeError(f"encode: start is {start!r}: give True, False, or leave it out")
         tokens = self._pieces(text)
         if start and self.start is None:
             raise ValueError(
@@ -203,6 +206,8 @@ class Tokens:
                 )
             tokens = tokens.tolist()
         try:
+            if any(isinstance(token, bool) for token in tokens):
+                raise TypeError
             row = [operator.index(token) for token in tokens]
         except TypeError:
             raise ShapeError(
@@ -217,6 +222,8 @@ class Tokens:
 
     def _find_start(self, start_token: str | None, folder: Path | None) -> int | None:
         if start_token is not None:
+            if not isinstance(start_token, str):
+                raise TypeError(f"start_token is {start_token!r}: give it as it is written, '<s>'")
             start = self._tokenizer.token_to_id(start_token)
             if start is None:
                 raise ValueError(
@@ -226,13 +233,13 @@ class Tokens:
         about = _json(folder, "tokenizer_config.json")
         if "bos_token" in about:  # None there is an answer too: config.json is not asked
             name = about["bos_token"]
-            return self._find_start(name["content"] if isinstance(name, dict) else name, None)
+            return self._find_start(name.get("content") if isinstance(name, dict) else name, None)
         for special in (False, True):
             added = self._added(special)
             if added is not None:
                 return added
         start = _json(folder, "config.json").get("bos_token_id")
-        known = isinstance(start, int) and self._tokenizer.id_to_token(start) is not None
+        known = type(start) is int and self._tokenizer.id_to_token(start) is not None
         return start if known else None
 
     def _added(self, special: bool) -> int | None:
@@ -240,14 +247,18 @@ class Tokens:
         nothing = list(self._tokenizer.encode("", add_special_tokens=False).ids)
         if not special:
             return nothing[0] if nothing else None
-        try:
-            plain, full = (
-                list(self._tokenizer.encode("a", add_special_tokens=with_them).ids)
-                for with_them in (False, True)
-            )
-        except Exception:  # "a" is no word there
-            return None
-        return full[0] if len(plain) and full[1 : 1 + len(plain)] == plain else None
+        around = set(self._tokenizer.encode("", add_special_tokens=True).ids)
+        for word in itertools.islice(("a", *getattr(self._tokenizer, "get_vocab", dict)()), 100):
+            try:
+                plain, full = (
+                    list(self._tokenizer.encode(word, add_special_tokens=with_them).ids)
+                    for with_them in (False, True)
+                )
+            except Exception:  # it is no word there: the library raises nothing more particular
+                continue
+            if plain and not around & set(plain):
+                return full[0] if full[1 : 1 + len(plain)] == plain else None
+        return None
 
 
 def _read(source: str | Path) -> tuple[Any, Path]:
