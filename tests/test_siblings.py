@@ -26,15 +26,18 @@ from tinyattn import (
     ablate,
     causal_mask,
     composition,
+    decomposed,
     depends,
     detect,
     draw_curve,
     draw_heads,
     draw_pattern,
     facts,
+    fold,
     from_gpt2,
     from_hf,
     from_torch,
+    from_transformer_lens,
     layer_norm,
     load_model,
     logit_attribution,
@@ -49,6 +52,7 @@ from tinyattn import (
     score_paths,
     show,
     svd_tokens,
+    to_transformer_lens,
     train,
     untie,
 )
@@ -700,3 +704,36 @@ def test_a25_kinds_are_named_in_words():
         draw_heads(torch.eye(3).expand(2, 3, 3), marks=["0"])
     with pytest.raises(TypeError, match=r"must be Tensor: torch\.tensor\(matrix\)$"):
         show([[1.0]])
+
+
+def test_a27_models_on_meta_are_read_changed_and_folded():
+    with torch.device("meta"):
+        model = other(norm="layer", biases=True, tied=True)
+    run = model.run(torch.ones(2, 3, dtype=torch.long, device="meta"))
+    for t in (
+        logit_attribution(run, 1, heads=True).values,
+        ablate(run, "0.head 1", "mean").logits,
+        patch(run, run, "0.z", 1).logits,
+        fold(model).W_U,
+        untie(model)(run.tokens),
+        model.generate(run.tokens, 2, show_progress=False),
+    ):
+        assert t.is_meta
+
+
+def test_a4_a_ledger_under_autocast_is_of_the_streams_dtype():
+    """Heads wrote bfloat16 to a stream of float32, and the ledger refused them."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        run = other(d_mlp=4, norm="layer", biases=True).run([1, 2])
+        ledger = run.ledger(heads=True)
+        assert ledger.now.dtype == decomposed(run, heads=True).now.dtype == torch.float32
+    assert (ledger.now - run.final).abs().max() < 0.1
+
+
+def test_b10_what_is_no_model_is_named():
+    run = MODEL.run([1])
+    for call in (lambda: fold(run), lambda: untie(run), lambda: to_transformer_lens(run)):
+        with pytest.raises(TypeError, match=r"a Run is no model: give a Transformer"):
+            call()
+    with pytest.raises(TypeError, match=r"a Transformer and a Config: give its state_dict\(\)"):
+        from_transformer_lens(MODEL, CONFIG)

@@ -86,6 +86,7 @@ def assemble(
     *,
     dtype: torch.dtype = torch.float32,
     source: str = "state",
+    device: torch.device | str = "cpu",
 ) -> Transformer:
     """Make a model of a config and weights by name. The weights are copied.
 
@@ -94,6 +95,7 @@ def assemble(
         state: Weights under the names of a :class:`Transformer`'s state dict.
         dtype: Of the model.
         source: What to call the weights in an error.
+        device: Of the model. Weights of the meta device make up a model there, and no other.
 
     Raises:
         ValueError: If a weight is missing, unknown, or of another shape, naming all of them.
@@ -107,7 +109,8 @@ def assemble(
     """
     _floating(source, dtype)
     for name, t in state.items():
-        if not isinstance(t, Tensor) or t.is_meta or t.is_complex():
+        lost = isinstance(t, Tensor) and t.is_meta and torch.device(device).type != "meta"
+        if not isinstance(t, Tensor) or lost or t.is_complex():
             what = f"a {type(t).__name__}"
             what = f"{describe(t)} on {t.device}" if isinstance(t, Tensor) else what
             raise ValueError(f"{source}: {name} is {what}: give tensors of real numbers")
@@ -126,7 +129,7 @@ def assemble(
         more = f"; and {len(faults) - 6} more" if len(faults) > 6 else ""
         raise ValueError(f"{source} does not fit the config: {'; '.join(faults[:6])}{more}")
     for name, old in model.state_dict().items():
-        empty = torch.empty_like(old, device="cpu", dtype=dtype)  # the memory layout of the old
+        empty = torch.empty_like(old, device=device, dtype=dtype)  # in the layout of the old
         owner, _, parameter = name.rpartition(".")
         value = nn.Parameter(empty.copy_(state[name]))
         setattr(model.get_submodule(owner), parameter, value)

@@ -3,6 +3,7 @@
 Nothing is hooked onto a model. An edit is an argument of a pass, so none can be left behind.
 """
 
+import math
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -126,7 +127,8 @@ def prepare(edits: Mapping[str, Edit], changes: dict[str, float]) -> dict[str, E
 
     Args:
         edits: By name.
-        changes: Receives, for each name, the largest difference its edit has made so far.
+        changes: Receives, for each name, the largest difference its edit has made so far; NaN
+            where values cannot be looked at.
 
     Examples:
         >>> from tinyattn.edits import prepare
@@ -176,7 +178,9 @@ def _noted(name: str, edit: Edit, changes: dict[str, float]) -> Edit:
     def noted(value: Tensor) -> Tensor:
         new = edit(value.clone())  # an edit in place changes its copy, and is seen to change it
         alike = isinstance(new, Tensor) and (new.shape, new.device) == (value.shape, value.device)
-        if alike and inspectable(value):
+        if alike and not inspectable(value):
+            changes[name] = math.nan  # nobody can say
+        elif alike:
             moved = new.detach() != value.detach()  # −∞ stays −∞, which a difference cannot say
             if moved.any():
                 change = float((new.detach() - value.detach())[moved].abs().max())

@@ -43,6 +43,7 @@ def fold(
 
     Source: the weight processing of TransformerLens, `fold_layer_norm`.
     """
+    _is_model("fold", model)
     config = model.config
     if config.norm and config.positions == "shortformer":
         raise ValueError(
@@ -95,7 +96,13 @@ def untie(model: Transformer) -> Transformer:
         >>> bool((free.W_E == model.W_E).all())
         True
     """
+    _is_model("untie", model)
     return _with_config(model, replace(model.config, tied=False))
+
+
+def _is_model(function: str, model: object) -> None:
+    if not isinstance(model, Transformer):
+        raise TypeError(f"{function}: a {type(model).__name__} is no model: give a Transformer")
 
 
 def _with_config(model: Transformer, config: Config) -> Transformer:
@@ -106,8 +113,7 @@ def _with_config(model: Transformer, config: Config) -> Transformer:
     for name, shape in shapes.items():
         if name not in state:
             state[name] = model.W_U if name == "W_U" else model.W_E.new_zeros(shape)
-    fresh = assemble(config, state, dtype=model.W_E.dtype)
-    return fresh.to(model.W_E.device)
+    return assemble(config, state, dtype=model.W_E.dtype, device=model.W_E.device)
 
 
 def _fold(owner: Block | Transformer, weight: str, bias: str, norm: Norm) -> None:

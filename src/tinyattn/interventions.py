@@ -14,7 +14,7 @@ from torch import Tensor
 from tinyattn.block import Edit
 from tinyattn.edits import check_names
 from tinyattn.run import Run
-from tinyattn.shapes import describe, typed
+from tinyattn.shapes import describe, inspectable, typed
 
 
 @typed
@@ -130,7 +130,7 @@ def _mean(name: str, source: Run) -> Edit:
     real = source.real
     if real is None:
         real = torch.ones_like(source.tokens, dtype=torch.bool)
-    if not real.any():
+    if inspectable(real) and not real.any():
         raise ValueError(
             f"ablate: the mean of {name} is over no token: {describe(source.tokens)} holds none "
             f"that is real"

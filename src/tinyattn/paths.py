@@ -22,7 +22,7 @@ from torch import Tensor
 from tinyattn.circuits import ov_circuit
 from tinyattn.head import Heads
 from tinyattn.lowrank import LowRank
-from tinyattn.reading import one_for_each
+from tinyattn.reading import one_for_each, pick
 from tinyattn.run import Run
 from tinyattn.shapes import typed
 
@@ -154,10 +154,10 @@ class Paths:
         """
         tokens = one_for_each("Paths.logit", "token", token, self.run)
         with torch.set_grad_enabled(self.run.grad):
-            reads = self.W_U.T[tokens]
+            reads = pick(self.W_U.T, tokens)
             shares = self.each(lambda x: (x * reads).sum(dim=-1))
             if self.b_U is not None:
-                shares["b_U"] = self.b_U[tokens].expand(self.run.tokens.shape)
+                shares["b_U"] = pick(self.b_U, tokens).expand(self.run.tokens.shape)
         return {name: shares[name] for name in self.names}
 
     def through(self, head: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from tinyattn.run import Run
-from tinyattn.shapes import ShapeError, describe, typed
+from tinyattn.shapes import ShapeError, describe, inspectable, typed
 from tinyattn.stream import Stream
 
 
@@ -202,7 +202,7 @@ def logit_attribution(
         tokens.append(one_for_each("logit_attribution", "wrong", wrong, run))
     with torch.set_grad_enabled(run.grad):
         W = model.W_E if model.config.tied else model.W_U.T
-        direction = W[tokens[0]] - (W[tokens[1]] if wrong is not None else 0)
+        direction = pick(W, tokens[0]) - (pick(W, tokens[1]) if wrong is not None else 0)
         seen, scale, extra = direction, None, {}
         if norm and final.kind:
             seen = direction * final.gain
@@ -212,13 +212,26 @@ def logit_attribution(
             scale = final.scale(run.final)
         shares = run.along(seen, heads=heads)
         if model.b_U is not None:
-            b = model.b_U[tokens[0]] - (model.b_U[tokens[1]] if wrong is not None else 0)
+            b = pick(model.b_U, tokens[0])
+            b = b - (pick(model.b_U, tokens[1]) if wrong is not None else 0)
             extra["b_U"] = b
         written = torch.stack(list(shares.values()))
         if scale is not None:
             written = written / scale.squeeze(-1)
         biases = [share.expand(written.shape[1:])[None] for share in extra.values()]
         return Terms((*shares, *extra), torch.cat([written, *biases]))
+
+
+def pick(W: Tensor, tokens: Tensor) -> Tensor:
+    """The row of each token, or of one token, also where its number cannot be looked at.
+
+    Examples:
+        >>> import torch
+        >>> from tinyattn.reading import pick
+        >>> pick(torch.eye(2), torch.tensor(1)).tolist()
+        [0.0, 1.0]
+    """
+    return W[tokens[None]][0]
 
 
 def one_for_each(function: str, name: str, token: int | Tensor, run: Run) -> Tensor:
@@ -244,10 +257,10 @@ def one_for_each(function: str, name: str, token: int | Tensor, run: Run) -> Ten
     if not whole or target.shape not in (torch.Size([]), run.tokens.shape):
         raise ShapeError(f"{function}: {name} is {describe(target)}, {must}")
     d_vocab = run.model.config.d_vocab
-    lost = target[(target < 0) | (target >= d_vocab)]
-    if lost.numel():
+    lost = (target < 0) | (target >= d_vocab)
+    if inspectable(lost) and lost.any():
         raise ValueError(
-            f"{function}: {name} = {int(lost[0])} is not in the vocabulary: d_vocab = {d_vocab}, "
-            f"so tokens are 0 to {d_vocab - 1}"
+            f"{function}: {name} = {int(target[lost][0])} is not in the vocabulary: "
+            f"d_vocab = {d_vocab}, so tokens are 0 to {d_vocab - 1}"
         )
     return target.long()

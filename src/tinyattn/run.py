@@ -153,7 +153,7 @@ class Run:
             first, *rest = self._writes(heads)
             stream = Stream.start(first[1], by=first[0])
             for name, delta in rest:
-                stream = stream.write(delta, by=name)
+                stream = stream.write(delta.to(first[1].dtype), by=name)  # autocast mixes dtypes
         return stream
 
     def along(self, direction: Tensor, *, heads: bool = False) -> dict[str, Tensor]:

@@ -113,6 +113,8 @@ def to_transformer_lens(model: Transformer) -> dict[str, Tensor]:
         >>> sorted(to_transformer_lens(model))[:4]
         ['blocks.0.attn.W_K', 'blocks.0.attn.W_O', 'blocks.0.attn.W_Q', 'blocks.0.attn.W_V']
     """
+    if not isinstance(model, Transformer):
+        raise TypeError(f"a {type(model).__name__} is no model: give a Transformer")
     state = {_to_lens(name): t.detach().clone() for name, t in model.state_dict().items()}
     return state if "unembed.W_U" in state else {**state, "unembed.W_U": model.W_U.detach()}
 
@@ -140,6 +142,11 @@ def from_transformer_lens(
         >>> bool((again([1, 2]) == model([1, 2])).all())
         True
     """
+    if not isinstance(state, Mapping) or not isinstance(config, Config):
+        raise TypeError(
+            f"from_transformer_lens: a {type(state).__name__} and a {type(config).__name__}: give "
+            f"its state_dict() and a Config"
+        )
     ours = {}
     for name, t in state.items():
         name = _from_lens(name)
