@@ -32,6 +32,7 @@ from tinyattn import (
     draw_curve,
     draw_heads,
     draw_pattern,
+    draw_stream,
     facts,
     fold,
     from_gpt2,
@@ -737,3 +738,11 @@ def test_b10_what_is_no_model_is_named():
             call()
     with pytest.raises(TypeError, match=r"a Transformer and a Config: give its state_dict\(\)"):
         from_transformer_lens(MODEL, CONFIG)
+
+
+def test_e3_every_head_of_a_large_model_over_many_tokens_stays_small():
+    """170 writers and 128 tokens: 2.6 MB, most of it names of attributes."""
+    writes = normal(0, 170, 128)
+    picture = draw_stream(writes, [f"w{n}" for n in range(170)], ["token"] * 128)
+    assert len(picture.svg) < 2_000_000
+    assert picture.svg.count("v8h-") == 171 * 128  # a bar for each write, and the sums

@@ -2,7 +2,8 @@
 
 Each step is a function of the stream as it stood before, so nothing else has to be kept. The pass
 itself goes through torch's fused attention; the steps it fuses (scores, pattern, mix) are there
-to be asked for, and give the same numbers.
+to be asked for, and give the same numbers. Where a value is NaN or infinite they do not: torch
+multiplies a hidden value by 0, and 0 times NaN is NaN; :func:`tinyattn.mix` does not read it.
 """
 
 from collections.abc import Callable, Mapping
