@@ -746,3 +746,21 @@ def test_e3_every_head_of_a_large_model_over_many_tokens_stays_small():
     picture = draw_stream(writes, [f"w{n}" for n in range(170)], ["token"] * 128)
     assert len(picture.svg) < 2_000_000
     assert picture.svg.count("v8h-") == 171 * 128  # a bar for each write, and the sums
+
+
+def test_b30_what_makes_no_model_is_named():
+    """A seed in place of a generator was taken for none."""
+    for wrong in (None, {"d_model": 8}):
+        with pytest.raises(TypeError, match=r"Transformer: config is .*: give a Config"):
+            Transformer(wrong)
+    with pytest.raises(TypeError, match=r"Transformer: generator is 0: give a Generator"):
+        Transformer(CONFIG, generator=0)
+
+
+def test_a4_a_dtype_of_one_byte_and_rows_of_several_lengths_are_named():
+    """Torch said "Internal error ... Please file an issue"."""
+    with pytest.raises(TypeError, match=r"scores is float8_e4m3fn, but must be wider"):
+        pattern(torch.zeros(2, 2).to(torch.float8_e4m3fn))
+    rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged)
+    with pytest.raises(TypeError, match=r"x is nested, but must be of one length: pad it"):
+        layer_norm(rows)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from tinyattn.attention import causal_mask
 from tinyattn.block import Block, Cache, Edit, Norm, Scene
@@ -60,6 +60,9 @@ class Transformer(nn.Module):
 
     def __init__(self, config: Config, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
+        for name, value, kind in (("config", config, Config), ("generator", generator, Generator)):
+            if not isinstance(value, kind) and not (name == "generator" and value is None):
+                raise TypeError(f"Transformer: {name} is {value!r}: give a {kind.__name__}")
         self.config = config
         self.W_E = nn.Parameter(torch.empty(config.d_vocab, config.d_model))
         learned = config.positions in ("learned", "shortformer")

@@ -129,6 +129,10 @@ def _slips_through(arguments: dict[str, Any], signature: inspect.Signature) -> s
     """Find what beartype lets pass: True as a number, a wrong entry of a list, a sparse tensor."""
     for name, value in arguments.items():
         if isinstance(value, Tensor):
+            if value.is_nested:
+                return f"{name} is nested, but must be of one length: pad it, and mask the padding"
+            if value.is_floating_point() and value.dtype.itemsize < 2:
+                return f"{name} is {_name(value.dtype)}, but must be wider: {name}.float()"
             if value.layout is not torch.strided:
                 return f"{name} is {value.layout}, but must be dense: {name}.to_dense()"
             continue
