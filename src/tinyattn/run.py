@@ -150,11 +150,9 @@ class Run:
             heads: Split "l.attn" into "l.head 0", "l.head 1", ….
         """
         with torch.set_grad_enabled(self.grad):
-            first, *rest = self._writes(heads)
-            stream = Stream.start(first[1], by=first[0])
-            for name, delta in rest:
-                stream = stream.write(delta.to(first[1].dtype), by=name)  # autocast mixes dtypes
-        return stream
+            writers, writes = zip(*self._writes(heads), strict=True)
+            dtype = writes[0].dtype  # autocast mixes them
+            return Stream(writers, tuple(delta.to(dtype) for delta in writes))
 
     def along(self, direction: Tensor, *, heads: bool = False) -> dict[str, Tensor]:
         """How far each write of the ledger reaches along a direction: [*batch pos] each.

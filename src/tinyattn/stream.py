@@ -45,14 +45,15 @@ class Stream:
                 f"with Stream.start(x), and add to it with .write(delta, by=name)"
             )
         first = self.writes[0]
-        for number, (writer, write) in enumerate(zip(self.writers, self.writes, strict=True)):
+        for writer, write in zip(self.writers, self.writes, strict=True):
             if (write.shape, write.dtype) != (first.shape, first.dtype):
                 raise ShapeError(
                     f"Stream: {self.writers[0]!r} writes {describe(first)} and {writer!r} writes "
                     f"{describe(write)}: a write must match the stream"
                 )
-            if writer in self.writers[:number]:
-                raise ValueError(f"Stream: {writer!r} writes twice: give each write its own name")
+        if len(set(self.writers)) < len(self.writers):
+            twice = next(name for name in self.writers if self.writers.count(name) > 1)
+            raise ValueError(f"Stream: {twice!r} writes twice: give each write its own name")
 
     @classmethod
     @typed
