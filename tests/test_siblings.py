@@ -18,6 +18,7 @@ from tinyattn import (
     History,
     LowRank,
     Schedule,
+    ScorePaths,
     Stream,
     Terms,
     Tokens,
@@ -31,6 +32,7 @@ from tinyattn import (
     detect,
     draw_curve,
     draw_heads,
+    draw_paths,
     draw_pattern,
     draw_stream,
     facts,
@@ -764,3 +766,45 @@ def test_a4_a_dtype_of_one_byte_and_rows_of_several_lengths_are_named():
     rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged)
     with pytest.raises(TypeError, match=r"x is nested, but must be of one length: pad it"):
         layer_norm(rows)
+
+
+def test_e4_rows_of_small_patterns_that_do_not_sum_to_one_are_counted():
+    """One picture of a pattern said so, many small ones did not."""
+    stack = torch.eye(3).repeat(2, 1, 1)
+    assert "sum to 1" not in draw_heads(stack).svg
+    stack[0, 2] = 0.25
+    assert "1 row does not sum to 1." in draw_heads(stack).svg
+    stack[1, :2] = 0.25
+    assert "3 rows do not sum to 1." in draw_heads(stack).svg
+
+
+def test_e5_an_arrow_of_two_signs_is_refused():
+    """The path was drawn as a source of that name, without a stop."""
+    with pytest.raises(ValueError, match=r"'0.0 -> 1.0' has no arrow that is read: write '0.0 → 1"):
+        draw_paths(["0.0 -> 1.0"], torch.ones(1))
+
+
+def test_b7_scores_of_no_paths_are_refused():
+    with pytest.raises(ValueError, match=r"ScorePaths: 0 queries and 1 keys: give one or more"):
+        ScorePaths({}, {"embed": torch.ones(2, 1)})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("config.json", "[]", r"config\.json holds a list in place of names"),
+        (
+            "model.safetensors.index.json",
+            "{}",
+            r"index\.json does not say which weight is in which",
+        ),
+        ("model.safetensors.index.json", '{"weight_map": {"a": 3}}', r"does not say which weight"),
+    ],
+)
+def test_b13_a_damaged_folder_is_named(name, text, message, tmp_path):
+    """It ended in "'list' object has no attribute 'get'"."""
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / name).write_text(text)
+    write_weights(tmp_path / "model.safetensors", {})
+    with pytest.raises(ValueError, match=message):
+        from_hf(tmp_path)

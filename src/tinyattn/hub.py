@@ -88,7 +88,10 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise FileNotFoundError(f"no config.json in {folder} : it is not a model folder")
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        files = sorted(set(_json(index)["weight_map"].values()))
+        where = _json(index).get("weight_map")
+        if not isinstance(where, dict) or not all(isinstance(f, str) for f in where.values()):
+            raise ValueError(f"{index} does not say which weight is in which file: fetch it again")
+        files = sorted(set(where.values()))
     elif (folder / "model.safetensors").is_file():
         files = ["model.safetensors"]
     else:
@@ -106,6 +109,9 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         raise ValueError(f"{path} is no JSON: a damaged download? Fetch it again") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds a {type(found).__name__} in place of names: fetch it again")
+    return found

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -124,6 +125,10 @@ def draw_heads(
     )
     if pool > 1:
         legend.append(f"Each cell is the largest of {pool} × {pool} weights.")
+    slack = max(1e-3, torch.finfo(patterns.dtype).eps)
+    strange = int(((patterns.double().sum(dim=-1) - 1).abs() > slack).sum())
+    if strange:
+        legend.append(f"{strange} row{'s do' if strange > 1 else ' does'} not sum to 1.")
     count = f"{n_layers} × {n_heads}" if layered else f"{n_heads}"
     described = [
         f"{name} ({visible(mark)}): {_strongest(_of(stack, name, layered), readers, read)}"

@@ -46,6 +46,13 @@ class ScorePaths:
     queries: dict[str, Tensor]
     keys: dict[str, Tensor]
 
+    def __post_init__(self) -> None:
+        if not self.queries or not self.keys:
+            raise ValueError(
+                f"ScorePaths: {len(self.queries)} queries and {len(self.keys)} keys: give one or "
+                f"more of each"
+            )
+
     def __len__(self) -> int:
         return len(self.queries) * len(self.keys)
 

@@ -173,6 +173,8 @@ def draw_paths(
 
 def _track(name: str) -> tuple[str, list[tuple[int, str]]]:
     """Where a path comes from, and its stops: layer and head."""
+    if "->" in name:
+        raise ValueError(f"draw_paths: {name!r} has no arrow that is read: write '0.0{_ARROW}1.0'")
     first, *others = name.split(_ARROW)
     source, stops = ("embed", [first, *others]) if _is_head(first) else (first, others)
     through = []
