@@ -394,6 +394,10 @@ QUERIES = {
     "draw_pattern": "reference/draw/",
     "fold_norm": "reference/norm/",
     "LowRank": "reference/lowrank/",
+    "reading a pattern": "attention/reading-a-pattern/",
+    "worklog": "worklog/",
+    "conventions": "conventions/",
+    "three tokens many scores": "labs/three-tokens/",
 }
 FIRST = """
     () => document.querySelector(".md-search-result__item a")?.href.replace(/[?#].*/, "")
