@@ -284,7 +284,7 @@ class Transformer(nn.Module):
         generator: torch.Generator | None = None,
         real: Bool[Tensor, "*batch pos"] | None = None,
         show_progress: bool = True,
-    ) -> Int[Tensor, "*batch longer"]:
+    ) -> Int[Tensor, "*whole"]:
         """Continue the tokens, one at a time. Each pass reads one token and the cache.
 
         Args:
