@@ -36,7 +36,8 @@ def from_torch(module: nn.Module, *, causal: bool = False) -> Block:
     """Take over ``nn.MultiheadAttention``, or ``nn.TransformerEncoderLayer`` with its norms first.
 
     ``block(x)`` is the stream after the layer; ``block.heads`` and ``block.b_O`` are the weights.
-    Of attention alone, what it returns is ``block(x) - x``.
+    Of attention alone, what it returns is ``block(x) - x``. Dropout is left out: compare with
+    ``module.eval()``.
 
     Args:
         module: Batch-first or not makes no difference: here the batch always comes first.
