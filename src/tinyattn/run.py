@@ -29,7 +29,8 @@ class Run:
     """Everything that happened in one pass, under the site's names.
 
     Kept are the ``tokens``, the ``stream`` at every sub-layer boundary, and the ``logits``.
-    Everything else is computed from the stream when asked, at the cost of that layer's step.
+    Everything else is computed from the stream when asked, at the cost of that layer's step, and
+    with the weights the model has then: whoever changes them in place runs it again.
     Layers count from 0; negative numbers count from the end. :meth:`Transformer.run` makes one.
 
     Examples:
