@@ -35,6 +35,7 @@ class Pieces(LoadScopeScheduling):
         return worker(nodeid.partition("::")[0])
 
 
+@pytest.hookimpl(optionalhook=True)  # with -p no:xdist nobody asks
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Pieces:
     return Pieces(config, log)
 
