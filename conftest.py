@@ -1,5 +1,6 @@
 """Which files hold examples: see tests/checker/sybils.py. Which tests go to one worker: here."""
 
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -9,24 +10,29 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
-from checker.sybils import sybils
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-pytest_collect_file = sybils().pytest()
+BUILT = ("test_browser.py", "test_figures.py", "test_services.py", "test_site.py")
+"""These look at the whole built site. It is built once, first, and by one worker."""
 
-ALL_PAGES = ("test_browser.py", "test_site.py")
-SOME_PAGES = ("test_figures.py", "test_services.py")
-"""These look at the built site. It is built first, by the worker that visits every page of it;
-the other finds the pages kept when it comes to its own, after the documents."""
+
+@functools.cache
+def documents() -> Any:
+    """Not loaded where nothing is collected: with it comes torch."""
+    from checker.sybils import sybils
+
+    return sybils().pytest()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Any:
+    return documents()(file_path, parent)
 
 
 def worker(path: str) -> str:
     """What a worker takes as one piece: a file; or all that share what is costly to make."""
     name = Path(path)
-    if name.name in ALL_PAGES:
-        return "all pages"
-    if name.name in SOME_PAGES:
-        return "some pages"
+    if name.name in BUILT:
+        return "built"
     return "documents" if name.name == "test_pages.py" or "labs" in name.parts else path
 
 
@@ -41,6 +47,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Pieces:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    first = ("all pages", "documents", "some pages")
-    place = {name: at for at, name in enumerate(first)}
-    items.sort(key=lambda item: place.get(worker(item.nodeid.partition("::")[0]), len(place)))
+    first = {"built": 0, "documents": 1}
+    items.sort(key=lambda item: first.get(worker(item.nodeid.partition("::")[0]), 2))

@@ -265,11 +265,13 @@ COPY_ALL = """() => {
     document.querySelectorAll("article .tabbed-block").forEach(tab => {
         tab.style.display = "block";
     });
+    const blocks = [...document.querySelectorAll("article .highlight")];
+    for (const block of blocks) block.style.contentVisibility = "visible";  // laid out at once
     let copied = null;
     const hear = event => { copied = event.target.value; };
     document.addEventListener("copy", hear, true);
     const found = [];
-    for (const block of document.querySelectorAll("article .highlight")) {
+    for (const block of blocks) {
         const button = block.querySelector("button.md-code__button[data-md-type=copy]");
         if (!button || !button.checkVisibility({visibilityProperty: true})) continue;
         copied = "nothing copied";
