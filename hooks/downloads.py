@@ -9,6 +9,7 @@ import base64
 import functools
 import hashlib
 import html
+import io
 import zipfile
 from importlib.metadata import distribution
 from importlib.util import find_spec
@@ -156,9 +157,16 @@ def package(path: Path) -> None:
     files[f"{meta}/WHEEL"] = kind.encode()
     record = "".join(f"{name},sha256={digest(data)},{len(data)}\n" for name, data in files.items())
     files[f"{meta}/RECORD"] = f"{record}{meta}/RECORD,,\n".encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
-        for name, data in files.items():
+    path.write_bytes(packed(tuple(files.items())))
+
+
+@functools.lru_cache(maxsize=1)
+def packed(files: tuple[tuple[str, bytes], ...]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, data in files:
             wheel.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
 
 
 def digest(data: bytes) -> str:

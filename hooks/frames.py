@@ -3,6 +3,7 @@
 Search is left to the prose: snippets and outputs would fill its results with brackets.
 """
 
+import functools
 import re
 from typing import Any
 
@@ -51,13 +52,18 @@ def lines(code: str) -> int:
 
 
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
+    return framed(content, "three-tokens" in page.meta.get("live", []))
+
+
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+def framed(content: str, moved: bool) -> str:
     # A class of its own keeps the theme from wrapping a table in a frame no key can reach.
     content = TABLE.sub(r'<div class="scroll"><table class="table">\1</table></div>', content)
     content = NOTHING.sub(r"<td\1></td>", content)
     content = CONSOLE.sub(lambda block: block[1] + typed_apart(block[2]) + block[3], content)
     content = ERROR.sub(r'<div class="language-output error \1', content)
     content = BLOCK.sub(r'<div data-search-exclude="true" class="\1highlight">', content)
-    if "three-tokens" in page.meta.get("live", []):
+    if moved:
         content = MOVED.sub(r'\1<div class="room"></div>\n', content, count=1)
     content = DRAWN.sub(r'\1 style="aspect-ratio:\2/\3"', content)
     content = ANSWERED.sub("data-answered ", content)

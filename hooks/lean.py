@@ -8,6 +8,7 @@ for what no page has. A browser asks once instead of five times, and tries fewer
 element.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,10 +38,20 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
+    return unmarked(content)
+
+
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+def unmarked(content: str) -> str:
     return CODE.sub(lambda code: PLAIN.sub(r"\1", code[0]), content)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
+    return tight(output)
+
+
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+def tight(output: str) -> str:
     parts = KEPT.split(output)
     # Of each three: between, kept, and the name of what is kept.
     parts[::3] = [BLANKS.sub("\n", between) for between in parts[::3]]
@@ -69,14 +80,23 @@ def known(pages: list[str], scripts: list[str]) -> Callable[[str], bool]:
     To a script, every word of it counts, and a word that ends with a hyphen as the beginning of
     others.
     """
-    names = {
-        name
-        for page in set(re.findall(r'\b(?:class|id)="([^"]*)"', "".join(pages)))
-        for name in page.split()
-    }
-    names.update(*(re.findall(NAME, script) for script in scripts))
+    names = set().union(*map(given, pages), *map(words, scripts))
     begun = tuple(name for name in names if name.endswith("-"))
     return lambda name: name in names or name.startswith(begun)
+
+
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+def given(page: str) -> set[str]:
+    return {
+        name
+        for names in set(re.findall(r'\b(?:class|id)="([^"]*)"', page))
+        for name in names.split()
+    }
+
+
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+def words(script: str) -> set[str]:
+    return set(re.findall(NAME, script))
 
 
 def pruned(sheet: str, known: Callable[[str], bool]) -> str:

@@ -6,6 +6,7 @@ everyday ones stay bare: the glossary's front matter lists them, ``unlinked: [va
 phrase means another thing, ``everyday: [in your head]``, its words are passed over.
 """
 
+import functools
 import posixpath
 import re
 from dataclasses import dataclass
@@ -74,7 +75,10 @@ def spaced(phrase: str) -> str:
     return r"\s+".join(map(re.escape, phrase.split()))
 
 
-def linked(content: str, here: str, address: str) -> str:
+@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+def linked(
+    content: str, here: str, address: str, entries: tuple[Entry, ...], everyday: tuple[str, ...]
+) -> str:
     open_terms = {
         pattern(word): entry
         for entry in entries
@@ -122,4 +126,5 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
         return content
     if source.startswith("reference/"):
         return content
-    return linked(content, source, get_relative_url(page_of_terms.url, page.url))
+    address = get_relative_url(page_of_terms.url, page.url)
+    return linked(content, source, address, tuple(entries), tuple(everyday))

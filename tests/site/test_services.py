@@ -348,20 +348,19 @@ def test_words_lead_to_the_glossary_where_they_are_used_first(site: Site) -> Non
         assert not explained & set(anchors), page
     assert {"term-head", "term-scores"} <= set(found["attention/reading-a-pattern/"])
     assert not found["glossary/"] + found["reference/attention/"]
+    known = tuple(terms.entries)
     page = "<h2>A head</h2><p>a <code>head</code>, forehead, <b>Heads</b>, the head, ledger</p>"
-    assert terms.linked(page, "x.md", "g/") == (
+    assert terms.linked(page, "x.md", "g/", known, ()) == (
         "<h2>A head</h2><p>a <code>head</code>, forehead, "
         '<b><a class="term" href="g/#term-head">Heads</a></b>, the head, '
         '<a class="term" href="g/#term-ledger">ledger</a></p>'
     )
-    terms.everyday[:] = ["in your head"]
     page = "<p>Divide in your\nhead. A head</p>"
-    assert terms.linked(page, "x.md", "g/") == (
+    assert terms.linked(page, "x.md", "g/", known, ("in your head",)) == (
         '<p>Divide in your\nhead. A <a class="term" href="g/#term-head">head</a></p>'
     )
-    assert (
-        terms.linked("<p>A <strong>ledger</strong>. The ledger</p>", "x.md", "g/").count("<a") == 0
-    )
+    page = "<p>A <strong>ledger</strong>. The ledger</p>"
+    assert "<a" not in terms.linked(page, "x.md", "g/", known, ())
 
 
 # What readers type, and the page that each must find first. No two neighbours share a page, so
