@@ -488,7 +488,7 @@ def test_b30_a_vocabulary_names_what_it_does_not_hold():
     for number in (-1, 5):
         with pytest.raises(ValueError, match=rf"no token {number}: there are 5, so tokens are 0"):
             WORDS.decode([number])
-    for wrong in ([1.0], "12", 3):
+    for wrong in ([1.0], "12", 3, [True]):
         with pytest.raises(TypeError, match=r"must be one row of whole numbers"):
             WORDS.decode(wrong)
     for call in (lambda: WORDS.encode(["a"]), lambda: Vocabulary.learn(["a"], 5)):
@@ -652,6 +652,7 @@ def test_a5_true_is_no_token_of_a_vocabulary():
     vocabulary = Tokens(templated(), start_token="<s>")
     with pytest.raises(TypeError, match=r"tokens are \[True\], but must be one row of whole num"):
         vocabulary.words([True])
+    assert vocabulary.words(iter([0, 1])) == vocabulary.words([0, 1])  # read once, not emptied
     with pytest.raises(TypeError, match=r"start is 'no': give True, False"):
         vocabulary.encode("hello", start="no")
 

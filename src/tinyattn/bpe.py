@@ -5,13 +5,14 @@ often become one token, never across the border of a word. The space before a wo
 """
 
 import json
-import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+
+from tinyattn.shapes import whole_numbers
 
 START = "<start>"
 """Token 0 of every vocabulary: it stands before a text, and is no text itself."""
@@ -126,15 +127,10 @@ class Vocabulary:
         """The text of the tokens, one behind the other.
 
         Raises:
-            TypeError: If they are not whole numbers.
+            ShapeError: If they are not one row of whole numbers.
             ValueError: If the vocabulary has no such token.
         """
-        try:
-            row = [operator.index(number) for number in numbers]
-        except TypeError:
-            raise TypeError(
-                f"Vocabulary.decode: numbers are {numbers!r}, but must be one row of whole numbers"
-            ) from None
+        row = whole_numbers("Vocabulary.decode: numbers", numbers)
         for number in row:
             if not 0 <= number < len(self):
                 raise ValueError(

@@ -7,9 +7,10 @@ the same everywhere: ``*batch pos query key head d_model d_head d_value d_mlp d_
 
 import functools
 import inspect
+import operator
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -44,7 +45,8 @@ def typed(function: Callable) -> Callable:
         tinyattn.shapes.ShapeError: causal_mask: query is '3', but must be int
     """
     if isinstance(function, type):
-        function.__init__ = typed(function.__init__)  # type: ignore[misc]  # checked where it is made
+        made = inspect.getattr_static(function, "__init__")
+        type.__setattr__(function, "__init__", typed(made))
         return function
 
     signature = inspect.signature(function)
@@ -96,6 +98,26 @@ def describe(tensor: Tensor) -> str:
         'float32[3, 4]'
     """
     return f"{_name(tensor.dtype)}{list(tensor.shape)}"
+
+
+def whole_numbers(name: str, numbers: Iterable[Any]) -> list[int]:
+    """Read one row of whole numbers; ``name`` says what they are. True is no number.
+
+    Raises:
+        ShapeError: If they are anything else.
+
+    Examples:
+        >>> from tinyattn.shapes import whole_numbers
+        >>> whole_numbers("tokens", range(3))
+        [0, 1, 2]
+    """
+    try:
+        row = list(numbers)
+        if any(isinstance(number, bool) for number in row):
+            raise TypeError
+        return [operator.index(number) for number in row]
+    except TypeError:
+        raise ShapeError(f"{name} are {numbers!r}, but must be one row of whole numbers") from None
 
 
 def inspectable(tensor: Tensor) -> bool:

@@ -8,7 +8,6 @@ import copy
 import importlib
 import itertools
 import json
-import operator
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from tinyattn.hub import model_folder
-from tinyattn.shapes import ShapeError, describe
+from tinyattn.shapes import ShapeError, describe, whole_numbers
 
 FILES = ["tokenizer.json", "tokenizer_config.json", "config.json"]
 
@@ -205,14 +204,7 @@ class Tokens:
                     f"{name}: tokens is {describe(tokens)}, but must be int64[pos]: give {remedy}"
                 )
             tokens = tokens.tolist()
-        try:
-            if any(isinstance(token, bool) for token in tokens):
-                raise TypeError
-            row = [operator.index(token) for token in tokens]
-        except TypeError:
-            raise ShapeError(
-                f"{name}: tokens are {tokens!r}, but must be one row of whole numbers"
-            ) from None
+        row = whole_numbers(f"{name}: tokens", tokens)
         for token in row:
             if token < 0 or self._tokenizer.id_to_token(token) is None:
                 raise ValueError(
