@@ -19,6 +19,7 @@ from urllib.parse import urljoin
 
 import taken
 from mkdocs.utils import get_relative_url
+from remembered import remembered
 
 addresses: dict[str, str] = {}  # each page's address below the site's
 ordered: list[Any] = []  # the pages, those of the navigation first and in its order
@@ -52,7 +53,7 @@ def beside(page: Any, ending: str) -> str:
     return (made.parent / f"{name}{ending}").as_posix()
 
 
-@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+@remembered
 def forms(
     markdown: str, source: str, stem: str, line: str, site: str, known: tuple[tuple[str, str], ...]
 ) -> dict[str, str]:

@@ -3,9 +3,10 @@
 Search is left to the prose: snippets and outputs would fill its results with brackets.
 """
 
-import functools
 import re
 from typing import Any
+
+from remembered import remembered
 
 TABLE = re.compile(r"<table>(.*?)</table>", re.DOTALL)
 NOTHING = re.compile(r"<th( [^>]*)?></th>")  # the corner of a table heads nothing
@@ -55,7 +56,7 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
     return framed(content, "three-tokens" in page.meta.get("live", []))
 
 
-@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+@remembered
 def framed(content: str, moved: bool) -> str:
     # A class of its own keeps the theme from wrapping a table in a frame no key can reach.
     content = TABLE.sub(r'<div class="scroll"><table class="table">\1</table></div>', content)

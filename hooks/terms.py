@@ -6,7 +6,6 @@ everyday ones stay bare: the glossary's front matter lists them, ``unlinked: [va
 phrase means another thing, ``everyday: [in your head]``, its words are passed over.
 """
 
-import functools
 import posixpath
 import re
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 from markdown.extensions.toc import slugify
 from mkdocs.utils import get_relative_url
 from mkdocs.utils.meta import get_data
+from remembered import remembered
 
 SOURCE = "glossary.md"
 ENTRY = re.compile(r"^\*\*.*$", re.MULTILINE)
@@ -75,7 +75,7 @@ def spaced(phrase: str) -> str:
     return r"\s+".join(map(re.escape, phrase.split()))
 
 
-@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+@remembered
 def linked(
     content: str, here: str, address: str, entries: tuple[Entry, ...], everyday: tuple[str, ...]
 ) -> str:

@@ -4,7 +4,6 @@ The overview of the reference lists the modules, each with the first line of its
 """
 
 import ast
-import functools
 import html
 import re
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.utils import get_relative_url
+from remembered import remembered
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from checker import fences
@@ -22,7 +22,7 @@ modules: list[Any] = []  # the pages of the reference
 NAME = re.compile(r'<h2 id="tinyattn\.\w+\.(\w+)" class="doc doc-heading">.*?</p>', re.DOTALL)
 
 
-@functools.lru_cache(maxsize=1000)  # while writing, pages that did not change are known
+@remembered
 def names(source: str, script: bool) -> set[str]:
     """What a page imports from tinyattn and then uses."""
     if script:
@@ -40,7 +40,7 @@ def names(source: str, script: bool) -> set[str]:
     return imported & loaded
 
 
-@functools.lru_cache(maxsize=1000)
+@remembered
 def purpose(module: str) -> str:
     """The first sentence of a module's docstring."""
     doc = ast.get_docstring(ast.parse(module)) or ""

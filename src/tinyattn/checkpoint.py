@@ -111,8 +111,8 @@ def assemble(
     for name, t in state.items():
         lost = isinstance(t, Tensor) and t.is_meta and torch.device(device).type != "meta"
         if not isinstance(t, Tensor) or lost or t.is_complex():
-            what = f"a {type(t).__name__}"
-            what = f"{describe(t)} on {t.device}" if isinstance(t, Tensor) else what
+            a_tensor = isinstance(t, Tensor)
+            what = f"{describe(t)} on {t.device}" if a_tensor else f"a {type(t).__name__}"
             raise ValueError(f"{source}: {name} is {what}: give tensors of real numbers")
     with torch.device("meta"):
         model = Transformer(config)

@@ -229,8 +229,8 @@ def composition(
             f"head reads only what earlier layers wrote: the first layer must be the smaller"
         )
     _same_stream("composition", "first", first, "second", second)
-    read = _wide(second.T if kind == "K" else second)
-    wrote = _wide(first)
+    read = (second.T if kind == "K" else second).double()
+    wrote = first.double()
     share = _share((wrote @ read).norm(), wrote.norm(), read.norm())
     return share.to(first.left.dtype)
 
@@ -317,7 +317,7 @@ def copying(circuit: LowRank) -> Float[Tensor, "*batch"]:
 
     Source: Elhage et al. (2021), "Summarizing OV/QK Matrices".
     """
-    wide = _wide(circuit)
+    wide = circuit.double()
     values = wide.eigenvalues()
     total = values.abs().sum(dim=-1)
     floor = torch.finfo(torch.promote_types(circuit.left.dtype, torch.float32)).eps * circuit.rank
@@ -410,11 +410,6 @@ def _ends(direction: Tensor, top: int, vocabulary: Sequence[str] | None) -> Ends
         numbers = tokens[weights > 10 * torch.finfo(direction.dtype).eps].tolist()
         found.append(numbers if vocabulary is None else [vocabulary[n] for n in numbers])
     return Ends(*found)
-
-
-def _wide(circuit: LowRank) -> LowRank:
-    """The circuit in float64, where no product of its factors overflows or vanishes."""
-    return LowRank(circuit.left.double(), circuit.right.double())
 
 
 def _share(product: Tensor, first: Tensor, second: Tensor) -> Tensor:

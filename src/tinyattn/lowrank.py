@@ -76,6 +76,10 @@ class LowRank:
         """Rows and columns exchanged. Leading axes stay where they are."""
         return LowRank(self.right.mT, self.left.mT)
 
+    def double(self) -> "LowRank":
+        """The same matrix in float64, where no product of its factors overflows or vanishes."""
+        return LowRank(self.left.double(), self.right.double())
+
     def dense(self) -> Float[Tensor, "*batch row column"]:
         """Multiply the factors out: the one place where the whole matrix is made."""
         return self.left @ self.right

@@ -225,14 +225,14 @@ def test_a_page_is_copied_as_a_script(context: BrowserContext, site: Site) -> No
 
 
 def test_rules_for_what_no_page_has_are_left_out() -> None:
-    lean = hook("lean")
-    known = lean.known(['<p class="here">'], ["make('made'); name = `begun-${one}`;"])
+    sheets = hook("sheet")
+    known = sheets.known(['<p class="here">'], ["make('made'); name = `begun-${one}`;"])
     sheet = """
         @charset "x"; .here,.gone a, .here>.gone { content: "}{,"; }
         @media print { .gone { color: red } .made:is(.gone, .made) { color: blue } }
         @media print { #gone { color: red } }
         @font-face { src: url("a;b") } p:not(.gone) { color: red } .begun-it {margin:0}"""
-    assert lean.pruned(sheet, known).splitlines() == [
+    assert sheets.pruned(sheet, known).splitlines() == [
         '@charset "x";',
         '.here{content: "}{,";}',
         "@media print{.made:is(.gone, .made){color: blue}}",
@@ -241,7 +241,7 @@ def test_rules_for_what_no_page_has_are_left_out() -> None:
         ".begun-it{margin:0}",
     ]
     with pytest.raises(ValueError, match=r"not closed: \.open"):
-        lean.pruned(".open { color: red", known)
+        sheets.pruned(".open { color: red", known)
 
 
 def test_pages_lie_beside_themselves_as_markdown(site: Site) -> None:
