@@ -44,8 +44,8 @@
       var at = (i + 1) % switches.length;
       colours(at);
       switches[at].focus();
-      __md_set("__palette", {index: at});
       tint();
+      try { __md_set("__palette", {index: at}); } catch (error) { /* chosen for this page only */ }
     });
   });
 

@@ -9,7 +9,7 @@ from typing import Any
 import jupytext
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from built import ROOT, Site
+from built import BELOW, ROOT, Site
 from checker.compare import agree
 from checker.document import Code, parse
 from checker.project import Project
@@ -117,6 +117,31 @@ def test_colours_are_chosen_and_kept(browser: Browser, site: Site) -> None:
     assert page.locator("[data-colours]:visible").evaluate("one => one === document.activeElement")
     page.keyboard.press("Enter")
     assert shown() == ("default", "light", "Colours: as the system, press for light")
+    for rubbish in ("9", "-1", "null", '"item"', "{}", "[]"):
+        page.evaluate(f"localStorage.setItem('/{BELOW}/.__palette', '{{\"index\": {rubbish}}}')")
+        page.reload()
+        assert shown() == ("default", "light", "Colours: as the system, press for light"), rubbish
+    context.close()
+
+
+def test_colours_are_chosen_where_nothing_can_be_kept(browser: Browser, site: Site) -> None:
+    """As in a browser that refuses a site's storage: to ask for it is an error."""
+    context = browser.new_context(color_scheme="dark")
+    page, faults = context.new_page(), list[str]()
+    page.add_init_script(
+        """Object.defineProperty(window, "localStorage", {get() {
+            throw new DOMException("Access is denied for this document.", "SecurityError");
+        }});"""
+    )
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(site.url + "worklog/")
+    page.locator("[data-colours]:visible").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.body.dataset.mdColorScheme") == "default"
+    edge = page.locator("meta[name=theme-color]")
+    assert edge.get_attribute("content") == "rgb(252, 250, 245)"
+    page.wait_for_function(SETTLED)
+    assert not faults
     context.close()
 
 

@@ -53,7 +53,17 @@ plugins: []
 watch: []
 validation: {{links: {{not_found: ignore}}}}
 """
-HOOKS = ["pins", "formulas", "pictures", "frames", "brackets", "fonts", "lean", "playground"]
+HOOKS = [
+    "pins",
+    "formulas",
+    "pictures",
+    "frames",
+    "brackets",
+    "fonts",
+    "lean",
+    "sheet",
+    "playground",
+]
 
 
 class Reader:
