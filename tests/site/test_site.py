@@ -70,6 +70,14 @@ def test_c16_the_search_index_is_small_and_clean(site: Site) -> None:
         assert not [entry["location"] for entry in entries if junk in entry["title"]], junk
 
 
+def test_the_way_from_page_to_page_asks_for_no_font(site: Site) -> None:
+    """The head is renewed on that way, and a browser warns of what it fetched and did not use."""
+    heads = {site.html(page).partition("</head>")[0] for page in site.pages}
+    asked = {tuple(re.findall(r'rel="preload" href="[./]*([^"]+)"', head)) for head in heads}
+    assert len(asked) == 1
+    assert all(asked)
+
+
 def test_c26_nothing_is_asked_of_another_host(site: Site, read: dict[str, Page]) -> None:
     """What a page loads by itself; the browser test watches the same thing happen."""
     for page in read:
