@@ -6,12 +6,14 @@ letters or its font change. Under their licence, changed fonts carry names of th
 """
 
 import hashlib
+import io
 import re
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import store
 from mkdocs.exceptions import PluginError
 
 LATIN = "".join(map(chr, [*range(0x20, 0x7F), *range(0xA0, 0x100)]))
@@ -51,24 +53,27 @@ def italic(letter: str) -> str:
 def cut(source: Path, letters: str, cache: Path) -> bytes:
     """The font reduced to ``letters``, as woff2."""
     made_of = f"{version('fonttools')} {source.name} {source.stat().st_size} {FEATURES} {letters}"
-    kept = cache / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.woff2"
-    if not kept.exists():
-        from fontTools import subset
+    kept = cache / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.font"
+    font = store.recall(kept)
+    return made(source, letters, kept) if font is None else font
 
-        options = subset.Options(
-            flavor="woff2",
-            hinting=False,
-            layout_features=FEATURES,
-        )
-        font = subset.load_font(str(source), options)
-        subsetter = subset.Subsetter(options)
-        subsetter.populate(text=letters)
-        subsetter.subset(font)
-        cache.mkdir(parents=True, exist_ok=True)
-        part = kept.with_suffix(".part")
-        subset.save_font(font, str(part), options)
-        part.replace(kept)
-    return kept.read_bytes()
+
+def made(source: Path, letters: str, kept: Path) -> bytes:
+    from fontTools import subset
+
+    options = subset.Options(
+        flavor="woff2",
+        hinting=False,
+        layout_features=FEATURES,
+    )
+    font = subset.load_font(str(source), options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(text=letters)
+    subsetter.subset(font)
+    written = io.BytesIO()
+    subset.save_font(font, written, options)
+    store.keep(kept, written.getvalue())
+    return written.getvalue()
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

@@ -8,14 +8,13 @@ the warning comes back.
 
 import hashlib
 import logging
-import os
 import pickle
 import sys
-import sysconfig
 from pathlib import Path
 from types import MethodType
 from typing import Any
 
+import store
 from jinja2 import FileSystemBytecodeCache
 
 READ = ("content", "toc", "_title_from_render", "present_anchor_ids")
@@ -46,19 +45,28 @@ def sources(*places: Path) -> list[bytes]:
     return [path.read_bytes() for path in found]
 
 
+def code() -> list[bytes]:
+    here = Path(__file__).parents[1]
+    return sources(here / "hooks", here / "tests" / "checker")
+
+
+# As this process loaded them: while a site is served, the files may change and these do not.
+LOADED = code()
+INSTALLED = sorted(found.name for place in sys.path for found in Path(place).glob("*.dist-info"))
+
+
 def on_files(files: Any, config: Any) -> Any:
     global ground, reference, folder
-    project, here = Path(config.config_file_path).parent, Path(__file__).parents[1]
+    project = Path(config.config_file_path).parent
     folder = project / ".cache" / "pages"
-    libraries = Path(sysconfig.get_path("purelib"))
-    installed = sorted(found.name for found in libraries.glob("*.dist-info"))  # with their versions
+    if code() != LOADED:
+        log.info("The hooks changed. This process still runs the old ones: start it again")
     names = [
         name if isinstance(name, str) else repr(type(name)) for name in config.markdown_extensions
     ]
     settings = {name: config.mdx_configs[name] for name in names if name in config.mdx_configs}
     addresses = [(file.src_uri, file.url) for file in files]
-    code = sources(here / "hooks", here / "tests" / "checker")
-    ground = short(sys.version, installed, names, settings, config.validation, addresses, code)
+    ground = short(sys.version, INSTALLED, names, settings, config.validation, addresses, LOADED)
     if "mkdocstrings" in config.plugins:
         handlers = config.plugins["mkdocstrings"].config.handlers
         packages = [project / path for path in handlers["python"]["paths"]]
@@ -80,32 +88,30 @@ def on_nav(nav: Any, config: Any, files: Any) -> Any:
 
 def on_env(env: Any, config: Any, files: Any) -> Any:
     """Templates are compiled once, too."""
-    folder.mkdir(parents=True, exist_ok=True)
-    env.bytecode_cache = FileSystemBytecodeCache(str(folder))
+    if store.usable(folder):
+        env.bytecode_cache = FileSystemBytecodeCache(str(folder))
     return env
+
+
+def place(page: Any, kind: str) -> Path:
+    return folder / f"{short(page.file.src_uri)}.{kind}"
 
 
 def recall(page: Any, kind: str, key: str) -> Any:
     """What was kept of a page under this key, or None."""
-    try:
-        of, value = pickle.loads((folder / f"{short(page.file.src_uri)}.{kind}").read_bytes())
-    except (OSError, EOFError, ValueError, pickle.UnpicklingError, AttributeError, ImportError):
-        return None
+    found = store.recall(place(page, kind))
+    of, value = pickle.loads(found) if found else (None, None)
     return value if of == key else None
 
 
 def keep(page: Any, kind: str, key: str, value: Any) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"{short(page.file.src_uri)}.{kind}"
-    written = place.with_suffix(f".{os.getpid()}")  # a build beside this one sees all or nothing
-    written.write_bytes(pickle.dumps((key, value)))
-    written.replace(place)
+    store.keep(place(page, kind), pickle.dumps((key, value)))
 
 
 def rendered(page: Any, config: Any, files: Any) -> None:
     """In place of the page's own ``render``."""
     autorefs = config.plugins.get("autorefs")
-    made_of = reference if "\n::: " in f"\n{page.markdown}" else ""
+    made_of = reference if ":::" in page.markdown else ""
     key = short(ground, made_of, page.file.src_uri, page.markdown)
     kept = recall(page, "html", key)
     if kept is None:

@@ -9,6 +9,7 @@ What a run gave is kept in ``.cache`` until the lab, the package or what runs th
 that a build in which none of them did trains nothing again.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -20,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import store
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 
@@ -31,6 +33,7 @@ KERNEL = {
     "OMP_WAIT_POLICY": "passive",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
+LOADED = Path(__file__).read_bytes()  # while a site is served, the file may change and this not
 WRITTEN_OUTPUT = re.compile(r"\A\s*```output\n.*?\n```[ \t]*\n?", re.DOTALL)
 
 
@@ -75,16 +78,15 @@ def kept_or_executed(path: Path, options: Any, cache: Path) -> Any:
     """The lab's notebook as it was last run, if nothing that decides what it gives has changed."""
     import nbformat
 
-    kept = cache / f"{path.stem}-{made_of(path, options)}.ipynb"
-    if kept.exists():
-        return nbformat.read(kept, as_version=4)
+    kept = cache / f"{path.stem}-{made_of(path, options)}.lab"
+    text = store.recall(kept)
+    if text is not None:
+        return nbformat.reads(text.decode(), as_version=4)
     notebook = executed(str(path), options)
-    cache.mkdir(parents=True, exist_ok=True)
-    for earlier in cache.glob(f"{path.stem}-{'?' * 16}.ipynb"):
-        earlier.unlink(missing_ok=True)
-    written = kept.with_suffix(f".{os.getpid()}")  # a build beside this one sees all of it or none
-    nbformat.write(notebook, written)
-    written.replace(kept)
+    with contextlib.suppress(OSError):
+        for earlier in cache.glob(f"{path.stem}-{'?' * 16}.lab"):
+            earlier.unlink(missing_ok=True)
+    store.keep(kept, nbformat.writes(notebook).encode())
     return notebook
 
 
@@ -94,7 +96,8 @@ def made_of(path: Path, options: Any) -> str:
     package = Path(spec.origin).parent if spec and spec.origin else None
     files = sorted(package.rglob("*")) if package else []
     said = hashlib.sha256(repr((sys.version, version("torch"), KERNEL, dict(options))).encode())
-    for file in [path, Path(__file__), *files]:
+    said.update(LOADED)
+    for file in [path, *files]:
         if file.is_file() and "__pycache__" not in file.parts:
             said.update(f"\n{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
     return said.hexdigest()[:16]

@@ -1,6 +1,9 @@
 """A page that did not change is not rendered again; one that did, or must warn again, is."""
 
 import logging
+import os
+import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from built import ROOT
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+from mkdocs.config.config_options import Hooks
 
 SETTINGS = """
 site_name: Small
@@ -16,7 +20,7 @@ theme: {{name: material, font: false}}
 plugins:
   - search
   - mkdocstrings: {{handlers: {{python: {{paths: [code]}}}}}}
-hooks: [{hook}]
+hooks: [{hooks}]
 """
 PAGES = {
     "docs/index.md": "# Home\n\nTo [the other](other.md#end), to [`f`][pack.f].\n",
@@ -29,7 +33,7 @@ PAGES = {
 class Project:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
-        self.write("mkdocs.yml", SETTINGS.format(hook=ROOT / "hooks" / "kept.py"))
+        self.write("mkdocs.yml", SETTINGS.format(hooks=ROOT / "hooks" / "kept.py"))
         for name, text in PAGES.items():
             self.write(name, text)
         self.rendered = list[str]()
@@ -105,3 +109,75 @@ def test_a_new_page_can_be_linked_to(project: Project) -> None:
     project.build()
     project.write("docs/new.md", "# New\n")
     assert project.build()[0] == ["index.md", "new.md", "other.md", "pack.md"]
+
+
+def test_the_reference_is_known_by_any_of_its_forms(project: Project) -> None:
+    for form in ("## ::: pack", ":::pack"):
+        project.write("docs/pack.md", f"# Pack\n\n{form}\n")
+        project.write("code/pack.py", PAGES["code/pack.py"])
+        project.build()
+        project.write("code/pack.py", PAGES["code/pack.py"].replace("Once", "Twice"))
+        assert project.build()[0] == ["pack.md"], form
+
+
+MARK = """
+from markdown.extensions import Extension
+from markdown.postprocessors import Postprocessor
+
+class Last(Postprocessor):
+    def run(self, text):
+        return text + "<p>MARK.</p>"
+
+class Mark(Extension):
+    def extendMarkdown(self, md):
+        md.postprocessors.register(Last(md), "mark", 0)
+
+def on_config(config):
+    config.markdown_extensions.append(Mark())
+    return config
+"""
+
+
+def test_a_hook_that_changes_while_it_runs_spoils_nothing(project: Project) -> None:
+    """A process loads a hook once. What the old one made is not taken for the new one's."""
+    for name in ("kept", "store"):
+        project.write(f"hooks/{name}.py", (ROOT / "hooks" / f"{name}.py").read_text("utf-8"))
+    project.write("mkdocs.yml", SETTINGS.format(hooks="hooks/mark.py, hooks/kept.py"))
+
+    def started() -> None:
+        Hooks._load_hook.cache_clear()
+
+    started()
+    project.write("hooks/mark.py", MARK.replace("MARK", "Before"))
+    assert "Before." in project.build()[1]["index.html"]
+    project.write("hooks/mark.py", MARK.replace("MARK", "After"))
+    assert "Before." in project.build()[1]["index.html"]
+    started()
+    assert "After." in project.build()[1]["index.html"]
+    started()
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "other", "folders", "file"])
+def test_what_cannot_be_kept_or_read_is_made_again(project: Project, damage: str) -> None:
+    first, site = project.build()
+    cache = project.folder / ".cache"
+    kept = [path for path in (cache / "pages").iterdir() if path.suffix in (".html", ".search")]
+    assert len(kept) == 2 * len(first)
+    for path in kept:
+        data = path.read_bytes()
+        if damage == "cut":
+            path.write_bytes(data[: len(data) // 2])
+        elif damage == "changed":
+            path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        elif damage == "other":
+            path.write_bytes(pickle.dumps(None))
+        else:
+            path.unlink()
+            path.mkdir()
+    if damage == "file":
+        shutil.rmtree(cache)
+        cache.write_text("")
+    assert project.build() == (first, site)
+    whole = damage in ("cut", "changed", "other")
+    assert project.build() == ([] if whole else first, site)
+    assert not [path for path in cache.rglob("*") if path.suffix == f".{os.getpid()}"]
