@@ -168,6 +168,7 @@ def train(
         >>> model = Transformer(Config(8, 4, n_heads=2, n_layers=1, d_vocab=9, n_ctx=12))
         >>> def draw(generator):
         ...     return repeats(4, 12, 9, periods=(2, 5), generator=generator)[0]
+        ...
         >>> history = train(model, draw, Schedule(20), every=10)
         >>> history.steps, history.values["loss"][-1] < history.values["loss"][0]
         ([0, 10, 20], True)

@@ -1,11 +1,14 @@
 """A learner's notebook: each snippet pasted in turn, and what it shows."""
 
 import ast
+import code
 import contextlib
 import io
 import multiprocessing
 import os
+import sys
 import traceback
+from types import CodeType
 from typing import Any
 
 
@@ -39,3 +42,28 @@ def _shown(snippet: str, names: dict[str, Any]) -> str:
         except Exception as error:
             print("".join(traceback.format_exception_only(error)).rstrip())
     return out.getvalue().rstrip("\n")
+
+
+def misread(snippet: str) -> list[str]:
+    """What Python up to 3.12 finds wrong when the snippet is pasted after its prompt.
+
+    It reads line by line. A block ends at an empty line and nowhere else.
+    """
+    prompt = Prompt()
+    for line in f"{snippet}\n\n".split("\n"):
+        prompt.push(line)
+    return prompt.faults
+
+
+class Prompt(code.InteractiveConsole):
+    """Reads and runs nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults = list[str]()
+
+    def runcode(self, code: CodeType) -> None:
+        pass
+
+    def showsyntaxerror(self, *given: Any, **named: Any) -> None:
+        self.faults.append(str(sys.exc_info()[1]))

@@ -14,7 +14,7 @@ from built import BELOW, ROOT, Site
 from checker.compare import agree
 from checker.document import Code, parse
 from checker.project import Project
-from paste import fresh, paste
+from paste import fresh, misread, paste
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Response
 
 LOOK = Path(__file__).with_name("look.js").read_text(encoding="utf-8")
@@ -401,6 +401,17 @@ def test_c10_copied_code_compiles(visits: dict[str, Visit]) -> None:
         assert ">>>" not in code, (page, code)
         assert code.strip(), page
         compile(code, page or "home", "exec")
+        assert not misread(code), (page, code)
+
+
+def test_a_block_ends_at_an_empty_line_only() -> None:
+    """Else the test above could not fail."""
+    block = "for i in range(2):\n    x = i"
+    assert not misread(f"{block}\n")
+    assert not misread(f"{block}\n\nprint(x)")
+    assert not misread("if x:\n    y = 1\nelse:\n    y = 2\n\ny")
+    assert misread(f"{block}\nprint(x)")
+    assert misread("def f(x):\n    y = x\n\n    return y")
 
 
 def test_c24_the_header_stays_on_top(reader: Reader) -> None:
