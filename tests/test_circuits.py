@@ -406,7 +406,7 @@ def test_weights_that_do_not_fit_are_refused():
         qk_circuit(normal(0, 2, 4, 2), normal(1, 4, 2))
     with pytest.raises(ShapeError, match=r"full_ov: W_U is .* d_vocab = 9"):
         full_ov(normal(0, 9, 4), drawn(0, d_model=4, rank=2), normal(1, 4, 8))
-    with pytest.raises(ShapeError, match="on cpu and cpu: make them alike"):
+    with pytest.raises(ShapeError, match="but the dtypes differ: convert one"):
         head_write(torch.ones(3, 3), torch.ones(3, 4), drawn(0, d_model=4, rank=2))
     with pytest.raises(ShapeError, match=r"A is float64\[5, 3, 3\].*must be \[2\]"):
         head_write(normal(0, 5, 3, 3), normal(1, 3, 4), drawn(0, 2, d_model=4, rank=2))

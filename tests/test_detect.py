@@ -111,7 +111,7 @@ def test_what_cannot_be_scored_is_refused():
         previous_token_score(torch.full((3, 3), torch.nan))
     with pytest.raises(ValueError, match="occur twice"):
         induction_score(torch.eye(3), torch.tensor([0, 1, 2]))
-    with pytest.raises(ValueError, match="wants a key"):
+    with pytest.raises(ValueError, match="give two or more"):
         previous_token_score(torch.ones(1, 1))
     with pytest.raises(ShapeError, match=r"with key = 3"):
         induction_score(torch.eye(3), TWICE)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from tinyattn.circuits import composition, compositions, copying
 from tinyattn.lowrank import SVD, LowRank
 from tinyattn.shapes import ShapeError
 
@@ -351,3 +352,19 @@ def test_a_wild_number_is_named_before_it_spreads(wild):
     for ask in (m.norm, m.svd, m.eigenvalues):
         with pytest.raises(ValueError, match=r"right\[1, 2\] is (nan|inf) in float32\[2, 3\]"):
             ask()
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e-100, 1e100, 1e150, 1e300])
+def test_a_share_does_not_depend_on_the_size(size: float) -> None:
+    """Not even where entries of the matrix, or their squares, leave the range of numbers."""
+    draw = torch.Generator().manual_seed(0)
+    left = torch.randn(2, 2, 6, 2, generator=draw, dtype=torch.float64)
+    right = torch.randn(2, 2, 2, 6, generator=draw, dtype=torch.float64)
+    m, scaled = LowRank(left, right), LowRank(size * left, right * size)
+    for kind in ("Q", "K", "V"):
+        assert_close(compositions(scaled, scaled, kind), compositions(m, m, kind))
+        pair = composition(scaled[0, 0], scaled[1, 1], kind)
+        assert_close(pair, composition(m[0, 0], m[1, 1], kind))
+    assert_close(copying(scaled), copying(m))
+    one = LowRank(size * left, right)
+    assert_close(one.norm(), size * m.norm(), rtol=1e-12, atol=0)

@@ -3,6 +3,7 @@
 A test is named after its case; the docstring says what happened here.
 """
 
+import copy
 import json
 import math
 import re
@@ -12,6 +13,7 @@ import pytest
 import torch
 from draws import normal
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch.testing import assert_close
 
 from tinyattn import (
     Config,
@@ -48,6 +50,7 @@ from tinyattn import (
     patch,
     paths,
     pattern,
+    previous_token_score,
     repeats,
     rms_norm,
     rotary,
@@ -61,6 +64,7 @@ from tinyattn import (
 )
 from tinyattn.batches import mixed, windows
 from tinyattn.block import Cache
+from tinyattn.shapes import ShapeError
 from tinyattn.weights import read_weights, write_weights
 
 CONFIG = Config(8, 4, n_heads=2, n_layers=2, d_vocab=5, n_ctx=8)
@@ -93,6 +97,18 @@ def test_a16_a_cache_of_another_batch_or_model_is_refused():
     with pytest.raises(TypeError, match=r"cache is a dict: give a tinyattn\.block\.Cache\(\)"):
         MODEL([1], cache={})
     assert torch.equal(MODEL([3], cache=cache), MODEL([1, 2, 3])[2:])
+
+
+def test_a16_a_cache_can_be_copied():
+    """A deep copy was refused as another model's; a shallow one shared what came later."""
+    cache = Cache()
+    MODEL([1, 2], cache=cache)
+    others = [cache.copy(), copy.copy(cache), copy.deepcopy(cache)]
+    for token, one in enumerate(others):
+        assert_close(MODEL([token], cache=one), MODEL([1, 2, token])[2:])
+    for token, one in enumerate(others):
+        assert_close(MODEL([3], cache=one), MODEL([1, 2, token, 3])[3:])
+    assert_close(MODEL([4], cache=cache), MODEL([1, 2, 4])[2:])
 
 
 def test_a16_a_cache_counts_positions_without_layers():
@@ -809,3 +825,28 @@ def test_b13_a_damaged_folder_is_named(name, text, message, tmp_path):
     write_weights(tmp_path / "model.safetensors", {})
     with pytest.raises(ValueError, match=message):
         from_hf(tmp_path)
+
+
+def test_b30_a_path_that_is_none_is_said(tmp_path):
+    """A raw error, and half a file beside the folder; or a folder was said to be missing."""
+    for call in (lambda path: save_model(MODEL, path), load_model):
+        with pytest.raises(IsADirectoryError, match="is a folder: name a file in it"):
+            call(tmp_path)
+        with pytest.raises(TypeError, match="path is 3: give a string or a Path"):
+            call(3)
+    assert not list(tmp_path.parent.glob("*.partial"))
+
+
+def test_a25_the_remedy_is_one_for_this_call():
+    """The first spoke of tokens, the second of torch's step, the last of devices."""
+    with pytest.raises(ValueError, match=r"float32\[1, 1\], .*: give two or more"):
+        previous_token_score(torch.ones(1, 1))
+    m = LowRank(torch.ones(3, 2), torch.ones(2, 3))
+    with pytest.raises(IndexError, match="goes by -1, but can only go forwards: flip a factor"):
+        m[::-1]
+    assert m[::2, 1:].shape == (2, 2)
+    with pytest.raises(TypeError, match=r"layers is \(False, True\): give two whole numbers"):
+        composition(m, m, "V", layers=(False, True))
+    wide = LowRank(torch.ones(3, 2).double(), torch.ones(2, 3).double())
+    with pytest.raises(ShapeError, match=r"float32.*float64.* dtypes differ: convert"):
+        composition(m, wide, "V")

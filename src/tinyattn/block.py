@@ -46,6 +46,19 @@ class Cache:
         self.real: Tensor | None = None
         self.filled_by: tuple[nn.Module, tuple[object, ...]] | None = None
 
+    def copy(self) -> "Cache":
+        """A cache with the same past, to continue one beginning in more than one way."""
+        other = Cache()
+        other.layers, other.pos = dict(self.layers), self.pos  # what is in them is never changed
+        other.real, other.filled_by = self.real, self.filled_by
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, known: dict[int, object]) -> "Cache":
+        """The model is not copied: it would be another one."""
+        return self.copy()
+
     def begin(self, model: nn.Module, *kind: object) -> None:
         """Refuse what is not of the model, batch and dtype that filled it.
 

@@ -27,7 +27,8 @@ def save_model(
 
     Raises:
         FileNotFoundError: If the folder is missing.
-        TypeError: If it is no model, or a note no string.
+        IsADirectoryError: If the path is a folder.
+        TypeError: If it is no model, the path is none, or a note no string.
         ValueError: If ``dtype`` is not floating point, or a note is called "config".
 
     Examples:
@@ -45,7 +46,7 @@ def save_model(
     wrong = next((name for name, note in notes.items() if not isinstance(note, str)), None)
     if wrong is not None:
         raise TypeError(f"save_model: the note {wrong!r} is {notes[wrong]!r}: give a string")
-    if not Path(path).parent.is_dir():
+    if isinstance(path, str | Path) and not Path(path).parent.is_dir():
         raise FileNotFoundError(f"save_model: no folder {Path(path).parent}: make it first")
     if "config" in notes:
         raise ValueError("save_model: the note 'config' is written by itself: choose another name")
@@ -62,6 +63,8 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Trans
 
     Raises:
         FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        TypeError: If it is no path.
         ValueError: If the file is damaged, or its weights do not fit its config.
 
     Examples:

@@ -213,6 +213,7 @@ def composition(
 
     Raises:
         ShapeError: If the circuits differ in width, dtype or device.
+        TypeError: If a layer is no number.
         ValueError: If the layer of ``first`` does not come before that of ``second``.
 
     Examples:
@@ -223,14 +224,16 @@ def composition(
 
     Source: Elhage et al. (2021), "Three Kinds of Composition", in the row convention.
     """
+    if layers is not None and any(isinstance(layer, bool) for layer in layers):
+        raise TypeError(f"composition: layers is {layers}: give two whole numbers")
     if layers is not None and not layers[0] < layers[1]:
         raise ValueError(
             f"composition: first is of layer {layers[0]} and second of layer {layers[1]}, but a "
             f"head reads only what earlier layers wrote: the first layer must be the smaller"
         )
     _same_stream("composition", "first", first, "second", second)
-    read = (second.T if kind == "K" else second).double()
-    wrote = first.double()
+    read = (second.T if kind == "K" else second).levelled()
+    wrote = first.levelled()
     share = _share((wrote @ read).norm(), wrote.norm(), read.norm())
     return share.to(first.left.dtype)
 
@@ -317,7 +320,7 @@ def copying(circuit: LowRank) -> Float[Tensor, "*batch"]:
 
     Source: Elhage et al. (2021), "Summarizing OV/QK Matrices".
     """
-    wide = circuit.double()
+    wide = circuit.levelled()
     values = wide.eigenvalues()
     total = values.abs().sum(dim=-1)
     floor = torch.finfo(torch.promote_types(circuit.left.dtype, torch.float32)).eps * circuit.rank
@@ -425,8 +428,10 @@ def _same_stream(function: str, name: str, one: Tensor | LowRank, of: str, other
     width, are = one.shape[-1], f"{function}: {name} is {said} and {of} is {other}"
     if other.shape[-2:] != (width, width):
         raise ShapeError(f"{are}: both share one d_model, so {of} must be {width} × {width}")
-    if (thing.dtype, thing.device) != (other.left.dtype, other.left.device):
-        raise ShapeError(f"{are}, on {thing.device} and {other.left.device}: make them alike")
+    if thing.device != other.left.device:
+        raise ShapeError(f"{are}, on {thing.device} and {other.left.device}: move one")
+    if thing.dtype != other.left.dtype:
+        raise ShapeError(f"{are}, but the dtypes differ: convert one")
 
 
 def _for_each_head(function: str, name: str, few: Tensor, of: str, many: Tensor) -> Tensor:

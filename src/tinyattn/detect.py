@@ -77,6 +77,11 @@ def previous_token_score(pattern: Float[Tensor, "*whole query key"]) -> Float[Te
 
     Source: Elhage et al. (2021), "Two-Layer Attention-Only Transformers".
     """
+    if pattern.shape[-1] < 2:
+        raise ValueError(
+            f"previous_token_score: pattern is {describe(pattern)}, and a single position has none "
+            f"before it: give two or more"
+        )
     return detect(pattern, previous_tokens(pattern.shape[-1], pattern.device))
 
 

@@ -76,9 +76,21 @@ class LowRank:
         """Rows and columns exchanged. Leading axes stay where they are."""
         return LowRank(self.right.mT, self.left.mT)
 
-    def double(self) -> "LowRank":
-        """The same matrix in float64, where no product of its factors overflows or vanishes."""
-        return LowRank(self.left.double(), self.right.double())
+    def levelled(self) -> "LowRank":
+        """A positive multiple of the matrix, in float64 and with factors of ordinary size.
+
+        For shares and ratios, which do not depend on the size: no product of such factors
+        overflows or vanishes.
+
+        Examples:
+            >>> import torch
+            >>> m = LowRank(torch.tensor([[0.125], [0.25]]), torch.tensor([[0.0, -1024.0]]))
+            >>> m.levelled().dense().tolist()
+            [[0.0, -0.5], [0.0, -1.0]]
+        """
+        self._finite()
+        left, right = self.left.double(), self.right.double()
+        return LowRank(left / _size(left), right / _size(right))
 
     def dense(self) -> Float[Tensor, "*batch row column"]:
         """Multiply the factors out: the one place where the whole matrix is made."""
@@ -152,7 +164,8 @@ class LowRank:
     def norm(self) -> Float[Tensor, "*batch"]:
         """The Frobenius norm: the root of the sum of all squared entries, none of them formed.
 
-        Gradients flow where ``left`` has full rank.
+        Gradients flow where ``left`` has full rank. A norm beyond the range of the dtype is 0 or
+        infinite; shares of norms are not, see :func:`tinyattn.composition`.
 
         Raises:
             ValueError: If an entry is NaN or infinite.
@@ -162,7 +175,10 @@ class LowRank:
             >>> LowRank(torch.tensor([[3.0], [4.0]]), torch.tensor([[0.0, 2.0]])).norm().item()
             10.0
         """
-        return torch.linalg.matrix_norm(self._turned()).to(self.left.dtype)
+        turned = self._turned()
+        size = _size(turned)  # a square soon leaves the range of numbers
+        found = torch.linalg.matrix_norm(turned / size, keepdim=True) * size
+        return found[..., 0, 0].to(self.left.dtype)
 
     def trace(self) -> Float[Tensor, "*batch"]:
         """The sum of the diagonal, which is also the sum of the eigenvalues.
@@ -275,6 +291,14 @@ def _pair(left: Tensor, right: Tensor) -> LowRank:
     return LowRank(left.expand(*batch, *left.shape[-2:]), right.expand(*batch, *right.shape[-2:]))
 
 
+def _size(matrix: Tensor) -> Tensor:
+    """A power of two near the largest entry, by which to divide costs no digit; 1 for zeros."""
+    if not matrix.numel():
+        return matrix.new_ones(())
+    most = matrix.detach().abs().amax(dim=(-2, -1), keepdim=True)
+    return torch.where(most == 0, 1.0, most.log2().floor().exp2())
+
+
 def _no_tensor(other: object) -> ShapeError:
     return ShapeError(
         f"LowRank: the other side of @ is a {type(other).__name__}, but must be a tensor or a "
@@ -319,6 +343,11 @@ def _spread(key: Any, shape: torch.Size) -> list[Any]:
             raise TypeError(
                 f"LowRank: cannot index with {type(index).__name__}: use numbers, slices and ..., "
                 f"or index the factors, LowRank(m.left[rows], m.right)"
+            )
+        if isinstance(index, slice) and index.step is not None and index.step < 1:
+            raise IndexError(
+                f"LowRank: a slice goes by {index.step}, but can only go forwards: flip a factor, "
+                f"LowRank(m.left.flip(-2), m.right)"
             )
     gaps = [place for place, index in enumerate(given) if index is ...]
     missing = len(shape) - len(given) + bool(gaps)

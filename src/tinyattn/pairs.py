@@ -57,7 +57,7 @@ def shares_of_later(first: LowRank, second: LowRank) -> Float[Tensor, "layer hea
 
 def _unit(m: LowRank) -> Tensor:
     """Matrices of norm 1 with the directions of ``m`` and only rank rows; 0 stays 0."""
-    thin = m.double().thin()
+    thin = m.levelled().thin()
     norm = torch.linalg.matrix_norm(thin, keepdim=True)
     thin = thin / norm.masked_fill(norm == 0, 1.0)
     return thin.to(torch.promote_types(m.left.dtype, torch.float32))

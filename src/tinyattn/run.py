@@ -30,7 +30,8 @@ class Run:
 
     Kept are the ``tokens``, the ``stream`` at every sub-layer boundary, and the ``logits``.
     Everything else is computed from the stream when asked, at the cost of that layer's step, and
-    with the weights the model has then: whoever changes them in place runs it again.
+    with the weights the model has then: whoever changes them in place runs it again. What a run
+    hands out may be what it keeps, so change a copy of it, or use :meth:`with_`.
     Layers count from 0; negative numbers count from the end. :meth:`Transformer.run` makes one.
 
     Examples:

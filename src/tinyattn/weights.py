@@ -28,11 +28,22 @@ DTYPES = {
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
+def _path(path: object) -> Path:
+    """A path to a file, there or not."""
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path is {path!r}: give a string or a Path")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file in it")
+    return Path(path)
+
+
 def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a safetensors file: its tensors by name, and the notes in its header.
 
     Raises:
         FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        TypeError: If it is no path.
         ValueError: If it is not a safetensors file, or only part of one, saying so.
 
     Examples:
@@ -45,7 +56,7 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     Source: the safetensors format, github.com/huggingface/safetensors.
     """
-    path = Path(path)
+    path = _path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}: check the name, or download it again")
     size = path.stat().st_size
@@ -79,6 +90,8 @@ def write_weights(
     """Write tensors to a safetensors file. The old file stays until the new one is whole.
 
     Raises:
+        IsADirectoryError: If the path is a folder.
+        TypeError: If it is no path.
         ValueError: If a tensor has no values, or a dtype the format does not know.
 
     Examples:
@@ -86,6 +99,7 @@ def write_weights(
         >>> from tinyattn.weights import write_weights
         >>> write_weights(tempfile.mkdtemp() + "/one.safetensors", {"W": torch.eye(2)})
     """
+    path = _path(path)
     header: dict[str, object] = {"__metadata__": dict(notes)} if notes else {}
     pieces, at = [], 0
     for name, tensor in tensors.items():
@@ -105,7 +119,6 @@ def write_weights(
         at += flat.numel()
     text = json.dumps(header, ensure_ascii=True).encode()
     text += b" " * (-len(text) % 8)
-    path = Path(path)
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
