@@ -161,6 +161,29 @@ def test_colours_are_chosen_where_nothing_can_be_kept(browser: Browser, site: Si
     context.close()
 
 
+def test_without_scripts_the_keys_are_followed_and_nothing_missing_is_spoken_of(
+    browser: Browser, site: Site
+) -> None:
+    """The theme hides where the keys are until its script has judged."""
+    context = browser.new_context(java_script_enabled=False)
+    page, seen = context.new_page(), set[str]()
+    for name in ("attention/one-head/", "book.html"):
+        page.goto(site.url + name)
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            kind, style = page.evaluate(
+                "[document.activeElement.tagName, getComputedStyle(document.activeElement).outline]"
+            )
+            if kind != "BODY":
+                seen.add(kind)
+                assert "solid 2px" in style, (name, kind, style)
+    assert {"A", "SUMMARY", "CODE"} <= seen
+    page.goto(site.url + "404.html")
+    assert page.get_by_text("Nothing stands at this address").is_visible()
+    assert not page.get_by_text("The search at the top").is_visible()
+    context.close()
+
+
 @dataclass(frozen=True)
 class Visit:
     """What one look at a page finds: its picture of itself, in both schemes, and what it copies."""
