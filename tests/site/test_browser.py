@@ -170,7 +170,7 @@ def test_without_scripts_the_keys_are_followed_and_nothing_missing_is_spoken_of(
     focused = "[document.activeElement.tagName, getComputedStyle(document.activeElement).outline]"
     page.goto(site.url + "attention/one-head/")
     page.locator("article a").first.focus()
-    for _ in range(40):
+    for _ in range(25):
         page.keyboard.press("Tab")
         kind, style = page.evaluate(focused)
         if kind != "BODY":
