@@ -24,7 +24,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
 
-from tinyattn import from_gpt2, logit_attribution
+from tinyattn import from_gpt2, head_attribution, logit_attribution
 
 Task = Callable[[], object]
 
@@ -74,8 +74,9 @@ def passes(hf, lens, ours, tokens: torch.Tensor) -> dict[str, Task]:
         "tinyattn, run": lambda: ours.run(tokens),
         "tinyattn, one block": lambda: ours.layers[6](run.resid_pre(6), run.scene),
         "tinyattn, one layer's patterns of a run": lambda: run.pattern(6),
-        "tinyattn, shares of all heads": lambda: shares(run),
-        "tinyattn, shares of all heads, z remembered": lambda: shares(known),
+        "tinyattn, shares of all heads": lambda: head_attribution(run, 42),
+        "tinyattn, shares of all heads, z remembered": lambda: head_attribution(known, 42),
+        "tinyattn, shares of all writers, z remembered": lambda: shares(known),
     }
     if lens is not None:
         cache = lens.run_with_cache(tokens)[1]
@@ -85,7 +86,7 @@ def passes(hf, lens, ours, tokens: torch.Tensor) -> dict[str, Task]:
 
 
 def shares(run) -> torch.Tensor:
-    """Direct attribution of one token's logit to every head at every position."""
+    """The same for every writer: heads, MLPs, embeddings and biases, under their names."""
     return logit_attribution(run, 42, heads=True).values
 
 

@@ -16,6 +16,7 @@ from tinyattn import (
     Terms,
     accumulated,
     decomposed,
+    head_attribution,
     logit_attribution,
     logit_lens,
 )
@@ -44,6 +45,23 @@ def test_with_a_token_for_each_position_and_a_wrong_one(scene, heads, data):
     right = run.logits.gather(-1, answer.unsqueeze(-1)).squeeze(-1)
     assert_close(terms.sum(), right - run.logits[..., wrong])
     assert terms.values.shape == (len(terms.names), *tokens.shape)
+
+
+@few
+@given(scenes(), st.booleans(), st.booleans(), st.booleans())
+def test_the_grid_holds_the_heads_of_the_list(scene, each, lead, norm):
+    model, tokens = scene
+    answer = (tokens + 1) % model.config.d_vocab if each else 1
+    for grad in (False, True):
+        run = model.run(tokens, grad=grad)
+        grid = head_attribution(run, answer, 0 if lead else None, norm=norm)
+        terms = logit_attribution(run, answer, 0 if lead else None, heads=True, norm=norm)
+        assert grid.shape == (model.config.n_layers, model.config.n_heads, *tokens.shape)
+        if len(grid):
+            assert grid.requires_grad == grad
+        for layer, row in enumerate(grid):
+            for head, share in enumerate(row):
+                assert_close(share, terms[f"{layer}.head {head}"])
 
 
 @few
@@ -140,18 +158,28 @@ def test_an_edited_run_is_read_as_it_ran():
         edited = run.with_({name: lambda t: t.flip(0)})
         assert_close(edited.ledger(heads=True).now, edited.final)
         assert_close(logit_attribution(edited, 3, heads=True).sum(), edited.logits[..., 3])
+        if name == "2.attn_out":
+            with pytest.raises(
+                ValueError, match=r"replaced 2\.attn_out, so the heads of that layer"
+            ):
+                head_attribution(edited, 3)
+        else:
+            one = logit_attribution(edited, 3, heads=True)["1.head 0"]
+            assert_close(head_attribution(edited, 3)[1, 0], one)
 
 
 def test_no_layer_and_no_position():
     run = filled(Config(4, 2, 2, 0, 7, 4, positions=None)).run([1, 2])
     assert logit_attribution(run, 3).names == ("embed",)
+    assert head_attribution(run, 3).shape == (0, 2, 2)
 
 
 @pytest.mark.parametrize("token", [1.5, torch.tensor([1, 2]), True])
 def test_a_token_that_is_none(token):
     run = filled(KINDS["gpt2"]).run(TOKENS)
-    with pytest.raises(ShapeError, match=r"one for each position, \[2, 6\]"):
-        logit_attribution(run, token)
+    for function in (logit_attribution, head_attribution):
+        with pytest.raises(ShapeError, match=r"one for each position, \[2, 6\]"):
+            function(run, token)
 
 
 def test_a_token_outside_the_vocabulary():

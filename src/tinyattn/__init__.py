@@ -54,7 +54,14 @@ from tinyattn.norm import centre, fold_norm, layer_norm, norm_scale, rms_norm
 from tinyattn.panels import draw_curve, draw_heads
 from tinyattn.paths import Paths, paths, paths_by_length
 from tinyattn.positions import rotary, sinusoidal
-from tinyattn.reading import Terms, accumulated, decomposed, logit_attribution, logit_lens
+from tinyattn.reading import (
+    Terms,
+    accumulated,
+    decomposed,
+    head_attribution,
+    logit_attribution,
+    logit_lens,
+)
 from tinyattn.run import Run
 from tinyattn.score_paths import ScorePaths, score_paths
 from tinyattn.shapes import ShapeError
@@ -126,6 +133,7 @@ __all__ = [
     "gated_mlp",
     "gelu",
     "generation",
+    "head_attribution",
     "head_write",
     "induction_head",
     "induction_model",

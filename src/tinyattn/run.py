@@ -16,12 +16,30 @@ from torch import Tensor
 from tinyattn.attention import pattern
 from tinyattn.block import Block, Edit, Scene
 from tinyattn.edits import check_names
-from tinyattn.head import Attended, split_heads
-from tinyattn.shapes import ShapeError, describe
+from tinyattn.head import Attended
+from tinyattn.shapes import ShapeError, describe, inspectable
 from tinyattn.stream import Stream
 
 if TYPE_CHECKING:
     from tinyattn.model import Transformer
+
+
+class _Product:
+    """Sums the products of last axes, again and again in one place.
+
+    To come by fresh memory costs more than to multiply.
+    """
+
+    def __init__(self, like: Tensor) -> None:
+        self.again = not torch.is_grad_enabled() and inspectable(like)
+        self.place: Tensor | None = None
+
+    def __call__(self, one: Tensor, other: Tensor) -> Tensor:
+        self.place = torch.mul(one, other, out=self.place)
+        total = self.place.sum(dim=-1)
+        if not self.again:
+            self.place = None
+        return total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,18 +186,39 @@ class Run:
         Raises:
             ShapeError: If the direction does not fit the stream.
         """
-        if not isinstance(direction, Tensor):
-            raise ShapeError(f"Run.along: direction is a {type(direction).__name__}: give a tensor")
-        fits = direction.shape in (self.final.shape, self.final.shape[-1:])
-        like = (self.final.dtype, self.final.device)
-        if not fits or (direction.dtype, direction.device) != like:
-            raise ShapeError(
-                f"Run.along: direction is {describe(direction)} on {direction.device} and the "
-                f"stream is {describe(self.final)} on {self.final.device}: give one vector of "
-                f"d_model = {self.final.shape[-1]}, or one for each position, of its dtype"
-            )
+        self._fits("along", direction)
         with torch.set_grad_enabled(self.grad):
             return dict(self._writes(heads, direction))
+
+    def heads_along(self, direction: Tensor) -> Float[Tensor, "layer head *batch pos"]:
+        """How far each head's write reaches along a direction, as a grid of layers and heads.
+
+        The heads' part of :meth:`along`, in a fraction of its time.
+
+        Args:
+            direction: [d_model] for all positions, or [*batch pos d_model].
+
+        Raises:
+            ShapeError: If the direction does not fit the stream.
+            ValueError: If an edit replaced what the heads of a layer add together.
+        """
+        self._fits("heads_along", direction)
+        with torch.set_grad_enabled(self.grad):
+            replaced = [name for name in self.scene.edits if name.endswith(".attn_out")]
+            if replaced:
+                raise ValueError(
+                    f"Run.heads_along: an edit replaced {replaced[0]}, so the heads of that layer "
+                    f"have no share: use along or logit_attribution"
+                )
+            product, layers = _Product(self.final), self.model.layers
+            seen = [_through(block.W_O, direction) for block in layers]
+            grid = [
+                self._reach(block, direction, there, product)
+                for block, there in zip(layers, seen, strict=True)
+            ]
+            if not grid:
+                return self.final.new_zeros(0, self.model.config.n_heads, *self.tokens.shape)
+            return torch.stack(grid).movedim(-2, 1)
 
     def value(self, name: str) -> Tensor:
         """An activation by its name, "1.pattern" or "0.head 3": the names an edit goes by.
@@ -283,13 +322,14 @@ class Run:
         """Every write by name, or how far it reaches along a direction."""
         first = self.model.embedded(self.tokens, self.scene)
         parts = [(name, _share(write, along)) for name, write in first.items()]
+        product = _Product(self.final)
         for block in self.model.layers:
-            parts += self._of_heads(block, heads, along)
+            parts += self._of_heads(block, heads, along, product)
             parts += self._of_neurons(block, along)
         return parts
 
     def _of_heads(
-        self, block: Block, heads: bool, along: Tensor | None
+        self, block: Block, heads: bool, along: Tensor | None, product: "_Product"
     ) -> list[tuple[str, Tensor]]:
         """The writes of a layer's heads and ``b_O``, after what an edit did before them."""
         layer, parts = block.layer, list[tuple[str, Tensor]]()
@@ -305,15 +345,20 @@ class Run:
             return [*parts, (f"{layer}.attn", write - bias[0][1] if bias else write), *bias]
         if along is None:
             out = self.out(layer)
-        elif f"{layer}.out" in self.scene.edits:
-            out = _share(self.out(layer), along if along.ndim == 1 else along.unsqueeze(-3))
         else:
-            out = _through_W_O(self.z(layer), block.W_O, along)
+            out = self._reach(block, along, _through(block.W_O, along), product)
         axis = -3 if along is None else -2
         if not heads:
             return [*parts, (f"{layer}.attn", out.sum(dim=axis)), *bias]
         names = [f"{layer}.head {head}" for head in range(out.shape[axis])]
         return [*parts, *zip(names, out.unbind(axis), strict=True), *bias]
+
+    def _reach(self, block: Block, along: Tensor, seen: Tensor, product: "_Product") -> Tensor:
+        """How far each head's write reaches, [*batch head pos]; no write is formed for it."""
+        if f"{block.layer}.out" in self.scene.edits:
+            out = self.out(block.layer)
+            return _share(out, along if along.ndim == 1 else along.unsqueeze(-3))
+        return product(self.z(block.layer).transpose(-3, -2), seen).transpose(-2, -1)
 
     def _of_neurons(self, block: Block, along: Tensor | None) -> list[tuple[str, Tensor]]:
         """The writes of a layer's neurons and ``b_out``, and what edits did around them."""
@@ -338,6 +383,19 @@ class Run:
             jump = self.resid_post(layer) - before - write(layer)
             parts.append((f"edit of {last}", _share(jump, along)))
         return parts
+
+    def _fits(self, method: str, direction: Tensor) -> None:
+        if not isinstance(direction, Tensor):
+            kind = type(direction).__name__
+            raise ShapeError(f"Run.{method}: direction is a {kind}: give a tensor")
+        fits = direction.shape in (self.final.shape, self.final.shape[-1:])
+        like = (self.final.dtype, self.final.device)
+        if not fits or (direction.dtype, direction.device) != like:
+            raise ShapeError(
+                f"Run.{method}: direction is {describe(direction)} on {direction.device} and the "
+                f"stream is {describe(self.final)} on {self.final.device}: give one vector of "
+                f"d_model = {self.final.shape[-1]}, or one for each position, of its dtype"
+            )
 
     def _stream_edited(self, layer: int) -> bool:
         """Whether more than the writes lies between the boundaries of a layer."""
@@ -366,9 +424,8 @@ def _share(write: Tensor, along: Tensor | None) -> Tensor:
     return write @ along if along.ndim == 1 else (write * along).sum(dim=-1)
 
 
-def _through_W_O(z: Tensor, W_O: Tensor, along: Tensor) -> Tensor:
-    """How far each head's write reaches: the direction is taken to ``z``, no write is formed."""
+def _through(W_O: Tensor, along: Tensor) -> Tensor:
+    """A direction as each head's ``z`` meets it: [head d_head], or one for each position."""
     if along.ndim == 1:
-        return torch.einsum("...hpe,he->...hp", z, W_O @ along)
-    seen = split_heads(along @ W_O.flatten(0, 1).T, W_O.shape[0])
-    return (z * seen).sum(dim=-1)
+        return W_O @ along
+    return (along @ W_O.flatten(0, 1).T).unflatten(-1, W_O.shape[:2])
