@@ -526,7 +526,7 @@ def test_a_fence_in_a_comment_is_refused(project: Project) -> None:
     [
         ("import warnings; warnings.warn('old')", "warns: UserWarning: old"),
         ("import sys; print('x', file=sys.stderr)", "writes to stderr: x"),
-        ("import torch; noise = torch.randn(2)", "draws from a global generator"),
+        ("import torch; noise = torch.randn(2)", "draws from the global generator"),
         ("raise SystemExit", "raises SystemExit"),
         ("this is no code", "raises SyntaxError: invalid syntax"),
         ("rows = mask  # [2, 3]", "2 in a comment of code: nothing checks it"),

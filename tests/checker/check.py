@@ -1,5 +1,6 @@
 """Hold what a page says against what its code came to."""
 
+import ast
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,27 @@ def row_agrees(ours: str, theirs: str, truth: Truth) -> Verdict:
 
 def in_percent(pin: Pin) -> bool:
     """``62%<!-- = 100 * share -->`` is in percent already; ``62%<!-- = share -->`` is not."""
-    return pin.expression.replace(" ", "").startswith("100*")
+    try:
+        return _in_percent(ast.parse(pin.expression, mode="eval").body)
+    except SyntaxError:
+        return False
+
+
+def _in_percent(node: ast.AST) -> bool:
+    """Whether something is taken a hundred times, and then rounded, picked or added at most."""
+    match node:
+        case ast.BinOp(left=one, op=ast.Mult(), right=other):
+            hundred = any(isinstance(n, ast.Constant) and n.value == 100 for n in (one, other))
+            return hundred or _in_percent(one) or _in_percent(other)
+        case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=other):
+            return _in_percent(one) or _in_percent(other)
+        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
+            return _in_percent(inner)
+        case ast.Call(func=ast.Name(id="round" | "int" | "float" | "abs"), args=[inner, *_]):
+            return _in_percent(inner)
+        case ast.Call(func=ast.Attribute(value=inner)):
+            return _in_percent(inner)
+    return False
 
 
 def _check(page: Page, item: Item, truth: Truth) -> Iterator[tuple[int, str]]:

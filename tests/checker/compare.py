@@ -99,8 +99,11 @@ def _leaf(said: str, value: Any, in_percent: bool) -> Verdict:
     forms = list(_unmarked(said))
     if isinstance(value, list):
         return "differs"
-    if isinstance(value, str | bool | None) or not math.isfinite(value):
+    if isinstance(value, str | bool | None) or math.isnan(value):
         return "same" if str(value) in forms else "differs"
+    if math.isinf(value):
+        bare = forms[-1].replace("−", "-").replace("∞", "inf").removeprefix("+")
+        return "same" if bare == str(value) else "differs"
     bare = forms[-1]
     if bare.lower() in WORDS:
         noise = 0 if isinstance(value, int) else RELATIVE * abs(value) + ABSOLUTE

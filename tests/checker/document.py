@@ -205,7 +205,7 @@ def _numbers_in_comments(source: str) -> list[tuple[int, str]]:
 def _docstrings(page: Page) -> None:
     """The ``>>>`` examples of a module, each docstring with names of its own."""
     for scope, node in enumerate(ast.walk(ast.parse(page.text))):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         docstring = ast.get_docstring(node, clean=False) or ""
         first = node.body[0].lineno - 1 if docstring else 0

@@ -9,6 +9,7 @@ OPEN = re.compile(
     r"(?P<prefix>[ \t>]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)*)(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>.*)"
 )
 CELL = re.compile(r"# ?%%(?P<rest>.*)")
+SHOWN = re.compile(r"""^["']?(?:title|description)["']?\s*:.*(?:\n[ \t]+.*)*$""", re.M)
 Complain = Callable[[int, str], None]  # at a place in the text, with a message
 
 
@@ -44,7 +45,7 @@ def without_front_matter(text: str) -> str:
     header = re.match(r"---\n(.*?\n)---\n", text, re.S)
     if not header:
         return text
-    shown = [match.span() for match in re.finditer("^(title|description):.*$", header[0], re.M)]
+    shown = [match.span() for match in SHOWN.finditer(header[0])]
     place = 0
     for start, end in [*shown, (header.end(), 0)]:
         text, place = blank(text, place, start), end
@@ -54,7 +55,8 @@ def without_front_matter(text: str) -> str:
 def without_fences(text: str, fences: list[Fence]) -> str:
     """The prose alone; a fence's title belongs to it."""
     for fence in fences:
-        title = re.search(r'title="([^"]*)"', text[fence.start : fence.body])
+        head = text[fence.start : fence.body]
+        title = re.search(r'title="([^"]*)"', head) or re.search(r"title='([^']*)'", head)
         start, end = title.span(1) if title else (0, 0)
         text = blank(text, fence.start, fence.start + start)
         text = blank(text, fence.start + end, fence.end)
@@ -101,7 +103,11 @@ def cells(script: str, complain: Complain) -> tuple[str, list[Fence]]:
     in_code, start, body = True, 0, list[str]()
 
     def close(end: int) -> None:
-        if in_code and any(line.strip() and line[0] != "#" for line in body):
+        if not in_code or not any(line.strip() for line in body):
+            return
+        if all(not line.strip() or line[0] == "#" for line in body):
+            complain(start, "a cell of comments only: make it a # %% [markdown] cell")
+        else:
             code = "".join(line + "\n" for line in body)
             found.append(Fence(start, start, end, end, "", "python", code))
 
@@ -109,6 +115,9 @@ def cells(script: str, complain: Complain) -> tuple[str, list[Fence]]:
         if marker := CELL.fullmatch(line):
             close(at)
             in_code = "[markdown]" not in marker["rest"]
+            kind = re.search(r"(?<!=)\[\w+\]", marker["rest"])
+            if in_code and kind:
+                complain(at, f"a {kind[0]} cell is shown and not checked: write [markdown]")
             start, body = at + len(line) + 1, []
         elif in_code:
             body.append(line)

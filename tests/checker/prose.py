@@ -11,6 +11,17 @@ from checker.project import BIBLIOGRAPHY, citation_key
 
 LIST_LINE = re.compile(r"[\s>]*(?:[-*+]|\d{1,2}[.)])\s|[ \t>]+\S")
 CITED_AFTER = re.compile(rf"\s+(?:of|in)\s+\[?({grammar.CITATION})")
+SVG = re.compile(r"\.svg(?![\w.])", re.I)
+# What would change a number if it stood in the literal: signs, units of counting.
+BEFORE = re.compile(
+    r"(?:(?<![\w)>])[-–‑－﹣➖−]|(?<![\w)>]\s)(?<![\w)>])−\s|[±√]\s?|&minus;|&#8722;|\bminus\s+"
+    r"|\b(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand)[\s-]+)"
+    r"[*`$]*\Z",
+    re.I,
+)
+AFTER = re.compile(
+    r"\s?(?:\\?%|‰)|\s(?:per\s?cent|hundred|thousand|dozen|halves|thirds?|quarters?)\b|[^\W_]", re.I
+)
 SENTENCE_END = re.compile(r"[.!?][\s)*”\"]|\n\s*\n")
 
 
@@ -37,6 +48,7 @@ def read_prose(page: Page, prose: str) -> None:
             op, expression = match["op2"], match["expr2"]
             line = page.line_of(at, match["literal"])
             page.items.append(Pin(at, line, match["literal"], op, expression))
+            _alone(page, prose, match)
             if op != "=":
                 page.give(at, match["literal"], f"{op} {expression}")
         elif kind == "source":
@@ -50,7 +62,7 @@ def read_prose(page: Page, prose: str) -> None:
                     page.fault(at, f"{text}: no fence on this page says so")
         elif kind == "image":
             _description(page, match["alt2"], at)
-            if match["target2"].endswith(".svg"):
+            if SVG.search(match["target2"]):
                 page.fault(at, f"{match['target2']}: pin the picture to what draws it")
         elif kind == "math":
             for where, number in _numbers(text, at, grammar.IN_MATH):
@@ -74,11 +86,26 @@ def read_prose(page: Page, prose: str) -> None:
         elif kind == "number" or (kind == "skip" and html.unescape(text).isnumeric()):
             _unpinned(page, at, text)  # &#51; is a 3 to the reader
         elif kind == "skip":
+            if re.match(r"<img\b", text, re.I) and SVG.search(text):
+                page.fault(at, "a picture in a tag: write ![…](…) and pin it to what draws it")
+            if re.match(r"<pre\b", text, re.I):
+                page.fault(at, "code in a tag: nobody runs it. Make it a fence")
             for said in grammar.SEEN.finditer(text):
                 for _, number in _numbers(said[1] or said[2], at, grammar.IN_CODE):
                     page.fault(at, f"{number} in a title or description: write it as a word")
         if kind not in ("skip", "citation", "comment"):
             since_citation += match["literal"] or text
+
+
+def _alone(page: Page, prose: str, pin: re.Match[str]) -> None:
+    """A sign before the literal or a unit after it would be read, and not checked."""
+    if not re.search(rf"\d|∞|\b(?:inf|{'|'.join(grammar.WORDS)})\b", pin["literal"], re.I):
+        return
+    before = BEFORE.search(prose, max(0, pin.start() - 12), pin.start())
+    after = AFTER.match(prose, pin.end())
+    for beside in filter(None, (before, after)):
+        said = f"{beside[0].strip()!r} stands beside {pin['literal']} and is not checked"
+        page.fault(pin.start(), f"{said}: write it into the number")
 
 
 def _numbers(text: str, at: int, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:

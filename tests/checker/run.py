@@ -137,23 +137,27 @@ def nudges(value: float) -> tuple[float, float]:
 def run(page: Page, nudge: bool = False) -> list[Truth]:
     """One truth for each item of the page, in order."""
     truths: list[Truth] = []
-    module, scope, stopped, seeded = _module(page), 0, "", False
+    module, scope, stopped, seeded = _module(page), 0, "", set[str]()
     with clean_slate(), _as_main() as enter, _Rounded(nudge) as rounded:
         enter(module)
         for item in page.items:
             if isinstance(item, Code):
                 if item.scope != scope:
-                    module, scope, stopped, seeded = _module(page), item.scope, "", False
+                    module, scope, stopped, seeded = _module(page), item.scope, "", set()
                     enter(module)
-                seeded = seeded or "seed(" in item.source
+                seeded |= _seeds(item.source)
             if stopped:
                 truths.append(Truth(not_run=stopped))
             elif isinstance(item, Code):
                 dice = _dice()
                 truth = replace(_execute(item, module), shown=rounded.taken())
-                if not seeded and dice != _dice():
+                drawn = {name for name, state in _dice().items() if state != dice[name]}
+                drawn |= {"random"} if DRAWS.search(_code(item.source)) else set()
+                if drawn - seeded:
+                    name = min(drawn - seeded)
                     truth = Truth(
-                        complaint="draws from a global generator that this page never seeded"
+                        complaint=f"draws from the global generator of {name}, "
+                        "that this page never seeded"
                     )
                 truths.append(truth)
                 if truth.error and not (item.output and same_error(truth.error, item.output.text)):
@@ -189,9 +193,33 @@ def _as_main() -> Iterator[Any]:
         sys.modules["__main__"] = main
 
 
-def _dice() -> tuple[object, ...]:
+SEEDS = {
+    "torch": re.compile(r"\btorch\.(?:random\.)?manual_seed\("),
+    "numpy": re.compile(r"\b(?:np|numpy)\.random\.seed\("),
+    "random": re.compile(r"(?<![\w.])random\.seed\("),
+}
+
+
+# The states of torch's and numpy's say whether they were drawn from. The third's does not:
+# beartype draws from it at each call.
+DRAWS = re.compile(r"(?<![\w.])random\.(?!seed\b|Random\b)[a-z]\w*\(")
+
+
+def _code(source: str) -> str:
+    return re.sub(r"#.*", "", source)
+
+
+def _seeds(source: str) -> set[str]:
+    """Whose global generators the code seeds."""
+    return {name for name, call in SEEDS.items() if call.search(_code(source))}
+
+
+def _dice() -> dict[str, object]:
     _, keys, place, *_ = np.random.get_state()
-    return torch.get_rng_state().numpy().tobytes(), np.asarray(keys).tobytes(), place
+    return {
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "numpy": (np.asarray(keys).tobytes(), place),
+    }
 
 
 def _execute(item: Code, module: types.ModuleType) -> Truth:
