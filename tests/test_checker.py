@@ -710,6 +710,111 @@ def test_literals(literal: str, value: object, in_percent: bool, verdict: str) -
     assert compare(literal, value, in_percent) == verdict
 
 
+HALF, THREE = "<!-- = 1 / 2 -->", "<!-- = 6 / 2 -->"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(f"It is {sign}0.5{HALF}." for sign in "–‑－﹣➖±√"),
+        *(f"It is {sign}0.5{HALF}." for sign in ("&minus;", "&#8722;", "minus ", "so: − ")),
+        *(f"It is −{mark}0.5{mark}{HALF}." for mark in ("**", "`", "$")),
+        *(f"It is 0.5{HALF}{unit}." for unit in ("%", " %", "‰", " percent", " per cent", "k")),
+        *(f"It is 3{THREE}{unit}." for unit in ("e5", "rd", " hundred", " dozen")),
+        f"There are twenty three{THREE}.",
+        f"It is three{THREE} quarters.",
+    ],
+)
+def test_what_stands_beside_a_pin_belongs_to_it(said: str, project: Project) -> None:
+    [(line, message)] = [found for found in errors(said, project) if "no fence" not in found[1]]
+    assert line == 1
+    assert "stands beside" in message
+    assert "is not checked: write it into the number" in message
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"- 0.5{HALF} is a half.",
+        f"From 0.5{HALF}–3{THREE}, or 0.5{HALF} − 3{THREE}.",
+        f"All – 0.5{HALF} – of them.",
+        f"A 3{THREE}-layer model, *0.5{HALF}*, (3{THREE}).",
+        "It is −0.5<!-- = -1 / 2 --> or 50%<!-- = 1 / 2 -->.",
+    ],
+)
+def test_and_what_does_not(said: str, project: Project) -> None:
+    assert errors(said, project) == []
+
+
+@pytest.mark.parametrize(
+    ("pin", "right"),
+    [
+        ("75%<!-- = round(100 * 0.75) -->", True),
+        ("75%<!-- = 0.75 * 100 -->", True),
+        ("75%<!-- = (100.0 * 0.75) -->", True),
+        ("25%<!-- = 100 - 100 * 0.75 -->", True),
+        ("75%<!-- = 0.75 -->", True),
+        ("75%<!-- = 1 - 0.25 -->", True),
+        ("1%<!-- = round(100 * 0.0075) / 100 -->", True),
+        ("7500%<!-- = round(100 * 0.75) -->", False),
+        ("0.75%<!-- = 0.75 -->", False),
+        ("-inf<!-- = -float('inf') -->", True),
+        ("−∞<!-- = -float('inf') -->", True),
+        ("∞<!-- = float('inf') -->", True),
+        ("-inf<!-- = float('inf') -->", False),
+        ("−inf<!-- = float('inf') -->", False),
+        ("inf<!-- = -float('inf') -->", False),
+        ("∞<!-- = 10**9 -->", False),
+    ],
+)
+def test_percents_and_infinities(pin: str, right: bool, project: Project) -> None:
+    assert bool(errors(f"It is {pin}.", project)) != right
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("---\ndescription: >\n  It has 5 heads.\n---\n", 3, "5: pin it"),
+        ('---\n"title": 5 heads\n---\n', 2, "5: pin it"),
+        ("```text title='5 heads'\n.\n```\n", 1, "5: pin it"),
+        ('One.\n\n![A](a.svg "A title")', 3, "pin the picture"),
+        ("One.\n\n![A](a.SVG)", 3, "pin the picture"),
+        ("One.\n\n![A](a.svg#x)", 3, "pin the picture"),
+        ('One.\n\n<img alt="A" src="a.svg">', 3, "a picture in a tag"),
+        ("One.\n\n<pre>1 + 1</pre>", 3, "code in a tag: nobody runs it"),
+    ],
+)
+def test_what_is_shown_is_read(text: str, line: int, message: str, project: Project) -> None:
+    assert any(at == line and message in said for at, said in errors(text, project))
+
+
+@pytest.mark.parametrize(
+    ("code", "whose"),
+    [
+        ("g = torch.Generator().manual_seed(1); noise = torch.randn(2)", "torch"),
+        ("torch.randn(2)  # torch.manual_seed(1)\nprint()", "torch"),
+        ("torch.manual_seed(1); noise = np.random.rand(2)", "numpy"),
+        ("torch.manual_seed(1); noise = random.randint(2, 9)", "random"),
+    ],
+)
+def test_a_seed_serves_its_own_generator(code: str, whose: str, project: Project) -> None:
+    found = errors(example(f"import random, torch, numpy as np\n{code}"), project)
+    assert any(said.startswith(f"draws from the global generator of {whose},") for _, said in found)
+
+
+@pytest.mark.parametrize(
+    ("lab", "message"),
+    [
+        ("# %% [md]\n# It has 9 heads.\n", "a [md] cell is shown and not checked"),
+        ("# %% [raw]\n# It has 9 heads.\n", "a [raw] cell is shown and not checked"),
+        ("# %%\n# There are 8 heads\n", "a cell of comments only"),
+        ("# There are 8 heads\n# %% [markdown]\n# A.\n", "a cell of comments only"),
+    ],
+)
+def test_no_cell_of_a_lab_is_passed_over(lab: str, message: str, project: Project) -> None:
+    assert any(message in said for _, said in errors(lab, project, "docs/labs/x.py"))
+
+
 @pytest.mark.parametrize(
     ("literal", "value", "new"),
     [
