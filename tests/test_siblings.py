@@ -34,6 +34,7 @@ from tinyattn import (
     detect,
     draw_curve,
     draw_heads,
+    draw_matrix,
     draw_paths,
     draw_pattern,
     draw_stream,
@@ -850,3 +851,35 @@ def test_a25_the_remedy_is_one_for_this_call():
     wide = LowRank(torch.ones(3, 2).double(), torch.ones(2, 3).double())
     with pytest.raises(ShapeError, match=r"float32.*float64.* dtypes differ: convert"):
         composition(m, wide, "V")
+
+
+def test_e3_what_a_picture_leaves_out_it_says():
+    """All squares of fifty equal weights were blank, and nothing told why."""
+    said = "Empty: a weight of 0.02 or less."
+    assert said in draw_heads(torch.full((2, 64, 64), 1 / 64)).svg
+    assert said not in draw_heads(torch.eye(4).expand(2, 4, 4)).svg
+
+
+def test_e3_a_matrix_tells_of_its_infinities_and_its_small_numbers():
+    """It said that entries lie between 0.00 and 0.00."""
+    S = torch.tensor([[0.0, -math.inf], [1.39, 0.0]])
+    assert "entries lie between 0.00 and 1.39; 1 of 4 are −∞." in draw_matrix(S).svg
+    blocked = draw_matrix(torch.full((1, 2), -math.inf)).svg
+    assert "1 row and 2 columns; all entries are −∞." in blocked
+    assert "Darkest" not in blocked
+    small = draw_matrix(-1e-4 * torch.eye(2)).svg
+    assert "entries lie between −1.0e−04 and 0.00." in small
+    assert "Darkest: 1.0e−04 from zero." in small
+    many = torch.zeros(21, 21).fill_diagonal_(-math.inf)
+    assert "Empty: −∞, or exactly 0." in draw_matrix(many).svg
+
+
+def test_b23_what_cannot_be_trained_is_refused():
+    """The message came from autograd and named nothing."""
+    rows = torch.tensor([[0, 1, 2]])
+    frozen = other().requires_grad_(False)
+    with pytest.raises(ValueError, match=r"frozen: model\.requires_grad_\(True\)"):
+        train(frozen, lambda generator: rows, Schedule(2))
+    for off in (torch.no_grad(), torch.inference_mode()):
+        with off, pytest.raises(ValueError, match=r"call it outside of torch\.no_grad\(\)"):
+            train(MODEL, lambda generator: rows, Schedule(2))

@@ -148,7 +148,7 @@ def draw_matrix(
             )
     finite = [entry for row in values for entry in row if entry != -math.inf]
     most = max(map(abs, finite), default=0.0)
-    low, high = (number(edge(finite, default=0.0), digits) for edge in (min, max))
+    blocked = n_row * n_column - len(finite)
     grid = Grid(
         shares=[
             [entry / most if most and math.isfinite(entry) else 0.0 for entry in row]
@@ -160,9 +160,14 @@ def draw_matrix(
         axes=axes,
         colours=None,
         legend=[
-            ("", f"Darkest: {number(most, digits)} from zero."),
+            *([("", f"Darkest: {_sized(most, digits)} from zero.")] if finite else []),
             *([("cell", "above zero")] if max(finite, default=0.0) > 0 else []),
             *([("negative", "below zero")] if min(finite, default=0.0) < 0 else []),
+            *(
+                [("", "Empty: −∞, or exactly 0.")]
+                if blocked and max(n_row, n_column) > LEGIBLE
+                else []
+            ),
         ],
         data=_data(
             "matrix",
@@ -173,8 +178,21 @@ def draw_matrix(
         ),
     )
     name = f"Matrix of {n_row} × {n_column}"
-    description = f"{n_row} rows and {n_column} columns; entries lie between {low} and {high}."
+    counts = (f"{n_row} row{'s' * (n_row > 1)}", f"{n_column} column{'s' * (n_column > 1)}")
+    facts = []
+    if finite:
+        low, high = (_sized(edge(finite), digits) for edge in (min, max))
+        facts.append(f"entries lie between {low} and {high}")
+    if blocked:
+        facts.append(f"{blocked} of {n_row * n_column} are −∞" if finite else "all entries are −∞")
+    description = f"{' and '.join(counts)}; {'; '.join(facts)}."
     return draw_grid(grid, title, name, description)
+
+
+def _sized(value: float, digits: int) -> str:
+    """A number in words of the picture: one too small for its digits is not said to be 0."""
+    small = value and not round(value, digits)
+    return f"{value:.1e}".replace("-", "−") if small else number(value, digits)
 
 
 def _values(function: str, name: str, tensor: Tensor) -> list[list[float]]:

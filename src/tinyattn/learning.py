@@ -158,7 +158,8 @@ def train(
 
     Raises:
         TypeError: If ``draw`` gives no rows of whole numbers.
-        ValueError: If the rows do not fit the model, before anything is trained; or if the folder
+        ValueError: If the rows do not fit the model, before anything is trained; if nothing can
+            be, since gradients are off or every weight is frozen; if the folder
             holds a training of another kind, or a measure is called "loss".
         KeyboardInterrupt: After Ctrl-C, once nothing can be lost any more.
         FloatingPointError: If the loss is no number any more, saying at which step.
@@ -181,6 +182,10 @@ def train(
         )
     if "loss" in (measures or {}):
         raise ValueError("train: the loss is always measured: give the measure 'loss' another name")
+    if not torch.is_grad_enabled():
+        raise ValueError("train: gradients are switched off: call it outside of torch.no_grad()")
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise ValueError("train: every weight of the model is frozen: model.requires_grad_(True)")
     _refuse(model, draw(_generator(seed, 0)))
     optimizer = torch.optim.AdamW(
         model.parameters(), schedule.rate, betas=(0.9, 0.98), weight_decay=schedule.decay

@@ -31,7 +31,7 @@ from tinyattn.svg import (
 FINEST = 48
 """Up to as many rows and columns a small pattern has a square for each weight."""
 
-_LEVELS, _ROOM = 10, 9.0
+_LEVELS, _ROOM, _FAINT = 10, 9.0, 0.02
 
 
 @typed
@@ -125,6 +125,8 @@ def draw_heads(
     )
     if pool > 1:
         legend.append(f"Each cell is the largest of {pool} × {pool} weights.")
+    if ((patterns > 0) & (patterns <= _FAINT)).any():
+        legend.append(f"Empty: a weight of {_FAINT} or less.")
     slack = max(1e-3, torch.finfo(patterns.dtype).eps)
     strange = int(((patterns.double().sum(dim=-1) - 1).abs() > slack).sum())
     if strange:
@@ -358,7 +360,7 @@ def _panel(A: Tensor, pool: int, place: tuple[float, float, float], said: str) -
     for i, row in enumerate(A.tolist()):
         start, level = 0, 0
         for j, weight in enumerate([*row, 0.0]):
-            new = math.ceil(shade(min(weight, 1.0)) * _LEVELS) if weight > 0.02 else 0
+            new = math.ceil(shade(min(weight, 1.0)) * _LEVELS) if weight > _FAINT else 0
             if new != level:
                 if level:
                     paths.setdefault(level, []).append(f"M{start} {i}h{j - start}")
