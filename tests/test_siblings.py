@@ -874,6 +874,30 @@ def test_e3_a_matrix_tells_of_its_infinities_and_its_small_numbers():
     assert "Empty: −∞, or exactly 0." in draw_matrix(many).svg
 
 
+def test_e8_a_curve_is_drawn_of_numbers():
+    """Raw errors of Python and torch, a warning, and a generator that was emptied by a look."""
+    loss = torch.tensor(2.0, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = draw_curve((step for step in (0, 1)), {"a": [loss, loss]}).svg
+    assert drawn == draw_curve([0, 1], {"a": [2.0, 2.0]}).svg
+    for steps, said in (
+        ([0, 10**400], "list of numbers"),
+        (b"ab", "list of numbers"),
+        (torch.tensor([False, True]), "list of numbers"),
+        (torch.arange(2, device="meta"), "list of numbers"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"draw_curve: .*({said})"):
+            draw_curve(steps, {"a": [1.5, 2.0]})
+    with pytest.raises(ValueError, match="'a' is too large at step 0"):
+        draw_curve([0, 1], {"a": [1e308, -1e308]})
+    with pytest.raises(TypeError, match="mark must be a list of numbers"):
+        draw_curve([0, 1], {"a": [1.5, 2.0]}, mark=("0", "1"))
+    for wrong in ({"title": 3}, {"axes": (1, 2)}):
+        with pytest.raises(TypeError, match=r"a label or title is .: give a string"):
+            draw_curve([0, 1], {"a": [1.5, 2.0]}, **wrong)
+
+
 def test_b23_what_cannot_be_trained_is_refused():
     """The message came from autograd and named nothing."""
     rows = torch.tensor([[0, 1, 2]])

@@ -183,6 +183,9 @@ def draw_curve(
     for name, given in (("mark", mark), ("axes", axes)):
         if given is not None and len(given if isinstance(given, Sequence) else ()) != 2:
             raise TypeError(f"draw_curve: {name} is {given!r}: give two of them, or leave it out")
+    if mark is not None:
+        start, end = _numbers("mark", mark)
+        mark = start, end
     _check_curve(steps, values, mark)
     wide, tall, left = 560.0, 240.0, 52.0
     top = PAD + (24 if title else 0) + 16
@@ -278,10 +281,12 @@ def _rounded(value: float) -> float:
 def _numbers(name: str, given: Sequence[float]) -> list[int | float]:
     """Whole numbers as they are, all others as float; nothing that only reads like a number."""
     try:
-        if any(isinstance(entry, str | bool) for entry in given):
+        entries = [e.detach().item() if isinstance(e, Tensor) else e for e in given]
+        if isinstance(given, bytes) or any(isinstance(entry, str | bool) for entry in entries):
             raise TypeError
-        return [entry if isinstance(entry, int) else float(entry) for entry in given]
-    except (TypeError, ValueError):
+        floats = [float(entry) for entry in entries]  # a very large whole number is none
+        return [e if isinstance(e, int) else f for e, f in zip(entries, floats, strict=True)]
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"draw_curve: {name} must be a list of numbers") from None
 
 
@@ -311,9 +316,10 @@ def _check_curve(
                 f"draw_curve: {name!r} has {len(series)} values for {len(steps)} steps: "
                 f"give one for each"
             )
-        lost = [step for step, value in zip(steps, series, strict=True) if not math.isfinite(value)]
-        if lost:
-            raise ValueError(f"draw_curve: {name!r} is not finite at step {lost[0]}: leave it out")
+        for step, value in zip(steps, series, strict=True):
+            if not abs(value) < 1e300:
+                what = "too large" if math.isfinite(value) else "not finite"
+                raise ValueError(f"draw_curve: {name!r} is {what} at step {step}: leave it out")
     if mark and not steps[0] <= mark[0] < mark[1] <= steps[-1]:
         raise ValueError(
             f"draw_curve: mark = {mark} is no stretch of the steps {steps[0]} to {steps[-1]}"

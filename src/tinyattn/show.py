@@ -157,6 +157,8 @@ def visible(token: str) -> str:
         >>> visible("a\\n\\tb")
         'a⏎⇥b'
     """
+    if not isinstance(token, str):
+        raise TypeError(f"a label or title is {token!r}: give a string")
     if not token:
         return EMPTY
     rest = token.lstrip("ĠĊ▁ ")

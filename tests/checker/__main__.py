@@ -20,6 +20,9 @@ def main() -> int:
         "--mutate", action="store_true", help="list the digits in code that nothing depends on"
     )
     asked = reader.parse_args()
+    for path in asked.files:
+        if not path.is_file():
+            reader.error(f"no file {path}")
     paths = [path.resolve() for path in asked.files] or Project.at().documents()
     if asked.mutate:
         count = 0

@@ -257,7 +257,8 @@ def _execute(item: Code, module: types.ModuleType) -> Truth:
         complaint = f"warns: {caught[0].category.__name__}: {caught[0].message}"
     elif complaints.getvalue():
         complaint = f"writes to stderr: {complaints.getvalue().strip()}"
-    return Truth(shown.getvalue().rstrip("\n"), error=error, line=line, complaint=complaint)
+    text = "\n".join(row.rstrip() for row in shown.getvalue().rstrip("\n").split("\n"))
+    return Truth(text, error=error, line=line, complaint=complaint)
 
 
 def _define(name: str, names: dict[str, Any]) -> None:
