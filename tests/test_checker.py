@@ -700,6 +700,11 @@ LITERALS = [
     ("$0.5$", 0.5, False, "same"),
     (r"$\frac{1}{2} - 3$", [1, 2, 3], False, "same"),
     ("$-0.5 + 2$", [-0.5, 2], False, "same"),
+    ("$x = - 0.5$", [-0.5], False, "same"),
+    ("$x = - 0.5$", [0.5], False, "differs"),
+    ("$2 - 0.5$", [2, 0.5], False, "same"),
+    ("$2 -0.5 = x$", [2, -0.5], False, "differs"),
+    ("$x = -{0.5}$", [0.5], False, "differs"),
     ("4 × 8", [4, 8], False, "same"),
     ("3 and 1", [3.0, 1.0], False, "same"),
 ]

@@ -11,6 +11,7 @@ from checker.grammar import DIGITS, SIGNED, WORDS
 Verdict = Literal["same", "near", "tie", "differs"]  # from good to bad
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 CELL = re.compile(r"( *-?\d+(?:\.\d+)?)")  # a number in a table, with the blanks before it
+MINUS = re.compile(r"(?:\A|[^\w})\s])\s*[-−]\s*\{?\Z")  # one that takes from nothing is a sign
 RELATIVE, ABSOLUTE = 1e-6, 1e-6  # what two processors may disagree by
 
 
@@ -144,7 +145,8 @@ def _read(literal: str) -> Any:
         return [_read(part) for part in _split(bare[1:-1])]
     formula = any(form.startswith("$") for form in forms)
     if formula and not re.fullmatch(rf"{SIGNED}\s?\\?%?", bare):
-        return _Flat(re.findall(rf"(?<![\w}})])[-−](?:{DIGITS})|{DIGITS}", bare))
+        found = re.finditer(DIGITS, bare)
+        return _Flat("-" * bool(MINUS.search(bare, 0, m.start())) + m[0] for m in found)
     return literal
 
 
