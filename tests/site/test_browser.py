@@ -133,9 +133,11 @@ def test_colours_are_chosen_and_kept(browser: Browser, site: Site) -> None:
     assert page.locator("[data-colours]:visible").evaluate("one => one === document.activeElement")
     page.keyboard.press("Enter")
     assert shown() == ("default", "light", "Colours: as the system, press for light")
-    for rubbish in ("9", "-1", "null", '"item"', "{}", "[]"):
-        page.evaluate(f"localStorage.setItem('/{BELOW}/.__palette', '{{\"index\": {rubbish}}}')")
-        page.reload()
+    page.evaluate(f"localStorage.setItem('/{BELOW}/.__palette', '{{\"index\": 9}}')")
+    page.reload()
+    assert shown() == ("default", "light", "Colours: as the system, press for light")
+    for rubbish in ("-1", "null", "'item'", "({})", "[]", "undefined"):
+        page.evaluate(f"colours(2), colours({rubbish})")
         assert shown() == ("default", "light", "Colours: as the system, press for light"), rubbish
     context.close()
 
@@ -177,13 +179,6 @@ def test_without_scripts_the_keys_are_followed_and_nothing_missing_is_spoken_of(
             seen.add(kind)
             assert "solid 2px" in style, (kind, style)
     assert {"A", "SUMMARY", "CODE"} <= seen
-    page.goto(site.url + "book.html")
-    page.locator("summary").first.focus()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Shift+Tab")
-    kind, style = page.evaluate(focused)
-    assert kind == "SUMMARY"
-    assert "solid 2px" in style
     page.goto(site.url + "404.html")
     assert page.get_by_text("Nothing stands at this address").is_visible()
     assert not page.get_by_text("The search at the top").is_visible()
