@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tinyattn.config import Config
 from tinyattn.model import Transformer
 from tinyattn.shapes import describe
-from tinyattn.weights import read_weights, write_weights
+from tinyattn.weights import file_path, read_weights, write_weights
 
 
 def save_model(
@@ -46,8 +46,9 @@ def save_model(
     wrong = next((name for name, note in notes.items() if not isinstance(note, str)), None)
     if wrong is not None:
         raise TypeError(f"save_model: the note {wrong!r} is {notes[wrong]!r}: give a string")
-    if isinstance(path, str | Path) and not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"save_model: no folder {Path(path).parent}: make it first")
+    path = file_path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"save_model: no folder {path.parent}: make it first")
     if "config" in notes:
         raise ValueError("save_model: the note 'config' is written by itself: choose another name")
     state = {name: t if dtype is None else t.to(dtype) for name, t in model.state_dict().items()}

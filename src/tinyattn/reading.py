@@ -3,7 +3,7 @@
 Two questions look alike and need different norms. *How much did each part add to this logit?* is a
 sum, so every part is divided by the scale of the whole. *What would the model say if it stopped
 here?* is a stream of its own, so it is divided by its own scale. Every function here takes the
-same two switches, ``heads`` and ``norm``, by name only.
+same switch ``norm``, and all but one ``heads``, by name only.
 """
 
 from dataclasses import dataclass

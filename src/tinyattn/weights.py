@@ -28,8 +28,18 @@ DTYPES = {
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
-def _path(path: object) -> Path:
-    """A path to a file, there or not."""
+def file_path(path: object) -> Path:
+    """A path to a file, there or not.
+
+    Raises:
+        IsADirectoryError: If it is a folder.
+        TypeError: If it is no path.
+
+    Examples:
+        >>> from tinyattn.weights import file_path
+        >>> file_path("model.safetensors").name
+        'model.safetensors'
+    """
     if not isinstance(path, str | Path):
         raise TypeError(f"path is {path!r}: give a string or a Path")
     if Path(path).is_dir():
@@ -56,7 +66,7 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     Source: the safetensors format, github.com/huggingface/safetensors.
     """
-    path = _path(path)
+    path = file_path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}: check the name, or download it again")
     size = path.stat().st_size
@@ -99,7 +109,7 @@ def write_weights(
         >>> from tinyattn.weights import write_weights
         >>> write_weights(tempfile.mkdtemp() + "/one.safetensors", {"W": torch.eye(2)})
     """
-    path = _path(path)
+    path = file_path(path)
     header: dict[str, object] = {"__metadata__": dict(notes)} if notes else {}
     pieces, at = [], 0
     for name, tensor in tensors.items():

@@ -53,17 +53,16 @@ plugins: []
 watch: []
 validation: {{links: {{not_found: ignore}}}}
 """
-HOOKS = [
-    "pins",
-    "formulas",
-    "pictures",
-    "frames",
-    "brackets",
-    "fonts",
-    "lean",
-    "sheet",
-    "playground",
-]
+# All of the project's but those that need the other pages, or the plugins.
+WHOLE = {"labs", "terms", "chapters", "downloads", "published", "uses", "offline", "kept"}
+
+
+def hooks() -> list[str]:
+    listed = re.search(r"^hooks:\n((?:  - .*\n)+)", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    assert listed is not None
+    names = re.findall(r"hooks/(\w+)\.py", listed[1])
+    assert set(names) >= WHOLE
+    return [name for name in names if name not in WHOLE]
 
 
 class Reader:
@@ -127,8 +126,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(fonts, project / ".cache" / "fonts")
     models = Path("src", "tinyattn", "models")
     shutil.copytree(ROOT / models, project / models)
-    hooks = ", ".join(f"{ROOT.as_posix()}/hooks/{name}.py" for name in HOOKS)
-    settings = SETTINGS.format(root=ROOT.as_posix(), hooks=hooks)
+    listed = ", ".join(f"{ROOT.as_posix()}/hooks/{name}.py" for name in hooks())
+    settings = SETTINGS.format(root=ROOT.as_posix(), hooks=listed)
     (project / "mkdocs.yml").write_text(settings, encoding="utf-8")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_URL": ""}
     done = subprocess.run(
