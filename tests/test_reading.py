@@ -193,3 +193,14 @@ def test_terms_name_what_they_have():
         Terms(("embed",), torch.ones(1, 2))["mlp"]
     with pytest.raises(ValueError, match="1 names for 2 values"):
         Terms(("embed",), torch.ones(2, 2))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch calls it itself
+def test_directions_may_be_mapped_and_differentiated():
+    """Both forbid to write into a place that is there already."""
+    run = filled(KINDS["gpt2"]).run(TOKENS)
+    directions = normal(0, 3, run.final.shape[-1]).to(run.final.dtype)
+    one_by_one = torch.stack([run.heads_along(direction) for direction in directions])
+    assert_close(torch.func.vmap(run.heads_along)(directions), one_by_one)
+    found, change = torch.func.jvp(run.heads_along, (directions[0],), (directions[1],))
+    assert_close((found, change), (one_by_one[0], one_by_one[1]))

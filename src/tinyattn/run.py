@@ -17,7 +17,7 @@ from tinyattn.attention import pattern
 from tinyattn.block import Block, Edit, Scene
 from tinyattn.edits import check_names
 from tinyattn.head import Attended
-from tinyattn.shapes import ShapeError, describe, inspectable
+from tinyattn.shapes import ShapeError, describe
 from tinyattn.stream import Stream
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ class _Product:
     To come by fresh memory costs more than to multiply.
     """
 
-    def __init__(self, like: Tensor) -> None:
-        self.again = not torch.is_grad_enabled() and inspectable(like)
+    def __init__(self) -> None:
         self.place: Tensor | None = None
 
     def __call__(self, one: Tensor, other: Tensor) -> Tensor:
-        self.place = torch.mul(one, other, out=self.place)
-        total = self.place.sum(dim=-1)
-        if not self.again:
-            self.place = None
-        return total
+        place = None if torch.is_grad_enabled() else self.place
+        try:
+            self.place = torch.mul(one, other, out=place)
+        except RuntimeError:  # under vmap and forward differentiation there is no writing in place
+            self.place = one * other
+        return self.place.sum(dim=-1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,7 +210,7 @@ class Run:
                     f"Run.heads_along: an edit replaced {replaced[0]}, so the heads of that layer "
                     f"have no share: use along or logit_attribution"
                 )
-            product, layers = _Product(self.final), self.model.layers
+            product, layers = _Product(), self.model.layers
             seen = [_through(block.W_O, direction) for block in layers]
             grid = [
                 self._reach(block, direction, there, product)
@@ -322,7 +322,7 @@ class Run:
         """Every write by name, or how far it reaches along a direction."""
         first = self.model.embedded(self.tokens, self.scene)
         parts = [(name, _share(write, along)) for name, write in first.items()]
-        product = _Product(self.final)
+        product = _Product()
         for block in self.model.layers:
             parts += self._of_heads(block, heads, along, product)
             parts += self._of_neurons(block, along)

@@ -75,21 +75,29 @@ def in_percent(pin: Pin) -> bool:
         return False
 
 
+SIZED = {"round", "int", "float", "abs", "max", "min", "sum", "mean", "item", "tolist", "detach"}
+
+
 def _in_percent(node: ast.AST) -> bool:
-    """Whether something is taken a hundred times, and then rounded, picked or added at most."""
+    """Whether something is taken a hundred times, and then shared, rounded, picked or added."""
     match node:
         case ast.BinOp(left=one, op=ast.Mult(), right=other):
-            hundred = any(isinstance(n, ast.Constant) and n.value == 100 for n in (one, other))
-            return hundred or _in_percent(one) or _in_percent(other)
+            return _hundred(one) or _hundred(other) or _in_percent(one) or _in_percent(other)
+        case ast.BinOp(left=one, op=ast.Div() | ast.FloorDiv(), right=other):
+            return (_hundred(one) or _in_percent(one)) and not _hundred(other)
         case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=other):
-            return _in_percent(one) or _in_percent(other)
+            return _in_percent(one) or (_hundred(one) and _in_percent(other))
         case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
             return _in_percent(inner)
-        case ast.Call(func=ast.Name(id="round" | "int" | "float" | "abs"), args=[inner, *_]):
+        case ast.Call(func=ast.Name(id=name), args=[inner, *_]) if name in SIZED:
             return _in_percent(inner)
-        case ast.Call(func=ast.Attribute(value=inner)):
-            return _in_percent(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=given) if name in SIZED:
+            return any(map(_in_percent, [inner, *given]))
     return False
+
+
+def _hundred(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 100
 
 
 def _check(page: Page, item: Item, truth: Truth) -> Iterator[tuple[int, str]]:

@@ -11,7 +11,8 @@ from checker.grammar import DIGITS, SIGNED, WORDS
 Verdict = Literal["same", "near", "tie", "differs"]  # from good to bad
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 CELL = re.compile(r"( *-?\d+(?:\.\d+)?)")  # a number in a table, with the blanks before it
-MINUS = re.compile(r"(?:\A|[^\w})\s])\s*[-−]\s*\{?\Z")  # one that takes from nothing is a sign
+# One that takes from nothing is a sign: after a relation, or close to its number after a command.
+MINUS = re.compile(r"(?:(?:\A|[=(\[{,<>≤≥≈&])\s*[-−]\s*|(?:\\[A-Za-z]+|[^\w)}\s])\s*[-−])\{?\Z")
 RELATIVE, ABSOLUTE = 1e-6, 1e-6  # what two processors may disagree by
 
 

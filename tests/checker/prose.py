@@ -14,7 +14,8 @@ CITED_AFTER = re.compile(rf"\s+(?:of|in)\s+\[?({grammar.CITATION})")
 SVG = re.compile(r"\.svg(?![\w.])", re.I)
 # What would change a number if it stood in the literal: signs, units of counting.
 BEFORE = re.compile(
-    r"(?:(?<![\w)>])[-–‑－﹣➖−]|(?<=[=(|,:])\s?−\s|[±√]\s?|&minus;|&#8722;|\bminus\s+"
+    r"(?:(?<![\w)>])[-–‑－﹣➖−]|(?<=[=(|,:])\s?−\s|(?<!-->)(?<!-->\s)±\s?|√\s?|&minus;|&#8722;"
+    r"|(?<!-->\s)\bminus\s+"
     r"|\b(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand)[\s-]+)"
     r"[*`$]*\Z",
     re.I,
